@@ -1,0 +1,48 @@
+"""Every exception of pgqueue. The docstring of a class is its default message."""
+
+from __future__ import annotations
+
+
+class PgqueueError(Exception):
+    """pgqueue failed."""
+
+    def __init__(self, message: str | None = None, *, sqlstate: str | None = None) -> None:
+        super().__init__(message or (type(self).__doc__ or "").strip())
+        #: SQLSTATE of the server's error behind this one, where there is one.
+        self.sqlstate = sqlstate
+
+
+class BadName(PgqueueError):
+    """That is not a legal queue name."""
+
+
+class NoSuchQueue(PgqueueError):
+    """That queue does not exist."""
+
+
+class NotInstalled(PgqueueError):
+    """pgqueue is not installed in this database: run `pgqueue install`."""
+
+
+class ForeignInstallation(PgqueueError):
+    """pgmq lives in this database already: run `pgqueue adopt`."""
+
+
+class TooOld(PgqueueError):
+    """The schema in this database is older than this program: run `pgqueue upgrade`."""
+
+
+class TooNew(PgqueueError):
+    """The schema in this database is newer than this program: upgrade the pgqueue package."""
+
+
+class NoServer(PgqueueError):
+    """No Postgres server was named: give a DSN (--dsn, PGQUEUE_DSN) or `embedded:` for a private one."""
+
+
+class EmbeddedError(PgqueueError):
+    """The embedded Postgres could not be started."""
+
+
+class TemplateError(PgqueueError):
+    """A template printed something that is not a Fragment."""
