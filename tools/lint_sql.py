@@ -1,0 +1,289 @@
+"""Lints the SQL that users run: the rendered install script, and the functions of one compiled queue.
+
+    python tools/lint_sql.py                 sqlfluff; our own rules on the parsed text; plpgsql_check on a throwaway
+                                             server, where Debian's server has that extension
+    python tools/lint_sql.py --server DSN    plpgsql_check in an empty database of this server instead
+
+sqlfluff sees no function body, so each body is parsed, and each constant that is handed to execute or format() too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pglast
+from pglast import ast
+from pglast.visitors import Visitor
+
+ROOT = Path(__file__).resolve().parent.parent
+RENDERED = ROOT / "sql" / "rendered" / "pgqueue.sql"
+
+#: Citus refuses these inside an UPDATE, and an index cannot serve a comparison with them.
+VOLATILE = {"clock_timestamp", "timeofday", "random", "gen_random_uuid", "nextval", "setval", "pg_sleep"}
+STATEMENT = re.compile(
+    r"\s*(select|with|insert|update|delete|merge|create|alter|drop|lock|truncate|comment)\b", re.I
+)
+PLACEHOLDER = re.compile(r"%(?:%|(?:\d+\$)?([sIL]))")
+SAFE_PATH = ["pg_catalog", "pg_temp"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing to mend, and the function or statement it stands in."""
+
+    where: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}"
+
+
+# --- what one statement may hold -----------------------------------------------------------------------------------
+
+
+class Contents(Visitor):  # type: ignore[misc]  # pglast carries no types
+    """Notes what the rules ask of one statement: stars, volatile calls, whether it changes rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stars = 0
+        self.volatile: set[str] = set()
+        self.changes_rows = False
+
+    def visit_ColumnRef(self, _ancestors: object, node: ast.ColumnRef) -> None:
+        self.stars += isinstance(node.fields[-1], ast.A_Star)
+
+    def visit_FuncCall(self, _ancestors: object, node: ast.FuncCall) -> None:
+        self.volatile |= {node.funcname[-1].sval} & VOLATILE
+
+    def visit_UpdateStmt(self, _ancestors: object, _node: ast.UpdateStmt) -> None:
+        self.changes_rows = True
+
+    visit_DeleteStmt = visit_UpdateStmt
+
+
+def check_statement(where: str, text: str) -> Iterator[Finding]:
+    """Rules for any statement, wherever it stands: no star, no volatile function where rows are changed."""
+    try:
+        tree = pglast.parse_sql(text)
+    except pglast.parser.ParseError as error:
+        yield Finding(where, f"does not parse: {error} in: {one_line(text)}")
+        return
+    seen = Contents()
+    seen(tree)
+    if seen.stars:
+        yield Finding(where, f"select *: name the columns in: {one_line(text)}")
+    if seen.changes_rows and seen.volatile:
+        names = ", ".join(sorted(seen.volatile))
+        yield Finding(
+            where, f"volatile {names} in an update or delete: read it into a variable in: {one_line(text)}"
+        )
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())[:100]
+
+
+# --- what a function must say --------------------------------------------------------------------------------------
+
+
+def qualified(names: tuple[ast.String, ...]) -> str:
+    return ".".join(name.sval for name in names)
+
+
+def options(function: ast.CreateFunctionStmt) -> dict[str, object]:
+    """The attributes of a `create function`, settings under the name `set NAME`."""
+    found: dict[str, object] = {}
+    for option in function.options:
+        if isinstance(option.arg, ast.VariableSetStmt):
+            found[f"set {option.arg.name}"] = [constant(arg) for arg in option.arg.args or ()]
+        elif option.defname == "as":
+            found["as"] = option.arg[0].sval
+        else:
+            found[option.defname] = getattr(option.arg, "sval", getattr(option.arg, "boolval", None))
+    return found
+
+
+def constant(node: ast.Node) -> str | None:
+    value = node.val if isinstance(node, ast.A_Const) else None
+    return value.sval if isinstance(value, ast.String) else None
+
+
+def check_function(where: str, text: str, function: ast.CreateFunctionStmt) -> Iterator[Finding]:
+    """Rules for a function: attributes stated, a fixed search_path where it guards, a body that parses."""
+    said = options(function)
+    for attribute in ("volatility", "parallel"):
+        if attribute not in said:
+            yield Finding(where, f"{attribute} is not stated")
+    returns = qualified(function.returnType.names) if function.returnType else ""
+    if (said.get("security") or returns == "trigger") and said.get("set search_path") != SAFE_PATH:
+        yield Finding(where, "security definer or trigger without: set search_path = pg_catalog, pg_temp")
+    if said["language"] == "plpgsql":
+        yield from check_body(where, text)
+    elif said["language"] == "sql" and "as" in said:
+        yield from check_statement(where, str(said["as"]))
+
+
+# --- what stands inside PL/pgSQL -----------------------------------------------------------------------------------
+
+
+def check_body(where: str, text: str) -> Iterator[Finding]:
+    try:
+        parsed = pglast.parse_plpgsql(without_own_types(text))
+    except pglast.parser.ParseError as error:
+        yield Finding(where, f"the body does not parse: {error}")
+        return
+    for query, mode in expressions(parsed):
+        if mode == 0:
+            yield from check_statement(where, query)
+        else:
+            yield from check_dynamic(where, query.split(":=", 1)[-1] if mode >= 3 else query)
+
+
+def without_own_types(text: str) -> str:
+    """The text with types of our schemas as `record`: libpg_query has no catalogue to look them up in."""
+    text = re.sub(r"\b(pgmq|pgqueue)\.\w+(\.\w+)?%(row)?type", "record", text, flags=re.I)
+    return re.sub(
+        r"\b(pgmq|pgqueue)\.(message_record|queue_record|metrics_result)\b(?!\s*\()", "record", text
+    )
+
+
+def expressions(node: object) -> Iterator[tuple[str, int]]:
+    """Every SQL text in a parsed body, with libpg_query's mode: 0 a statement, 2 an expression, 3 and up an assignment."""
+    if isinstance(node, list):
+        for item in node:
+            yield from expressions(item)
+    elif isinstance(node, dict):
+        if "query" in node and isinstance(node["query"], str):
+            yield node["query"], int(node.get("parseMode", 0))
+        for item in node.values():
+            yield from expressions(item)
+
+
+class Texts(Visitor):  # type: ignore[misc]
+    """The string constants of an expression; those that format() fills in are marked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.plain: list[str] = []
+        self.formats: list[str] = []
+
+    def visit_FuncCall(self, _ancestors: object, node: ast.FuncCall) -> None:
+        if node.funcname[-1].sval == "format" and node.args and (text := constant(node.args[0])) is not None:
+            self.formats.append(text)
+
+    def visit_A_Const(self, _ancestors: object, node: ast.A_Const) -> None:
+        text = constant(node)
+        if text is not None and text not in self.formats:
+            self.plain.append(text)
+
+
+def check_dynamic(where: str, expression: str) -> Iterator[Finding]:
+    """Looks into the constants of an expression that may be run as SQL."""
+    try:
+        tree = pglast.parse_sql(f"select {expression}")
+    except pglast.parser.ParseError:
+        return  # the target of an assignment is no expression; nothing is run from it
+    texts = Texts()
+    texts(tree)
+    for text in texts.formats:
+        if STATEMENT.match(text):
+            if any(kind.group(1) == "s" for kind in PLACEHOLDER.finditer(text)):
+                yield Finding(where, f"%s in SQL: use %I, %L or using in: {one_line(text)}")
+            yield from check_statements(where, PLACEHOLDER.sub(filled, text))
+    for text in texts.plain:
+        if STATEMENT.match(text):
+            yield from check_statements(where, text)
+
+
+def filled(placeholder: re.Match[str]) -> str:
+    return {"I": "x", "L": "'x'", "s": "x", None: "%"}[placeholder.group(1)]
+
+
+# --- a whole script ------------------------------------------------------------------------------------------------
+
+
+def check_statements(where: str, script: str) -> Iterator[Finding]:
+    """Every rule over every statement of a script."""
+    try:
+        pieces = pglast.split(script, with_parser=True)
+    except pglast.parser.ParseError as error:
+        yield Finding(where, f"does not parse: {error} in: {one_line(script)}")
+        return
+    for text in pieces:
+        statement = pglast.parse_sql(text)[0].stmt
+        if isinstance(statement, ast.CreateFunctionStmt):
+            yield from check_function(f"{where}: {qualified(statement.funcname)}", text, statement)
+        elif isinstance(statement, ast.DoStmt):
+            yield from check_body(f"{where}: do", text)
+        elif not isinstance(statement, ast.CreateStmt | ast.IndexStmt):  # a column's default may be volatile
+            yield from check_statement(where, text)
+
+
+def sqlfluff(name: str, text: str) -> bool:
+    command = [
+        sys.executable,
+        "-m",
+        "sqlfluff",
+        "lint",
+        "--disable-progress-bar",
+        "--config",
+        "pyproject.toml",
+    ]
+    command += ["--stdin-filename", name, "-"]
+    return subprocess.run(command, input=text, text=True, cwd=ROOT).returncode == 0
+
+
+def scripts() -> Iterator[tuple[str, str]]:
+    """What users get from us: the install script, a compiled queue, the way back, the migrations."""
+    from pgqueue import script
+
+    yield RENDERED.relative_to(ROOT).as_posix(), RENDERED.read_text()
+    yield "pgqueue sql queue orders", script.queue_sql("orders")
+    yield "pgqueue sql uninstall", script.uninstall_sql()
+    for path in sorted((ROOT / "sql" / "templates" / "migrations").glob("*.sql")):
+        yield path.relative_to(ROOT).as_posix(), path.read_text()
+
+
+def check_installed(server: str | None) -> list[Finding]:
+    """plpgsql_check on the named server, else on a throwaway one, else a line that says why not."""
+    from plpgsql_bodies import binaries, check_installation, throwaway_server
+
+    if server:
+        return [Finding(*row) for row in check_installation(server)]
+    folder = binaries()
+    if folder is None:
+        print(
+            "SKIPPED plpgsql_check: no Debian server has it here (apt-get install postgresql-15-plpgsql-check)"
+        )
+        return []
+    with throwaway_server(folder) as dsn:
+        return [Finding(*row) for row in check_installation(dsn)]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--server", metavar="DSN", help="plpgsql_check in an empty database of this server")
+    given = parser.parse_args()
+    clean = True
+    findings: list[Finding] = []
+    for name, text in scripts():
+        clean &= sqlfluff(name, text)
+        findings += check_statements(name, text)
+    findings += check_installed(given.server)
+    for finding in findings:
+        print(finding)
+    print(f"lint_sql: {len(findings)} findings")
+    return 0 if clean and not findings else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
