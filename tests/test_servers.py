@@ -19,10 +19,10 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def test_the_owner_is_no_superuser(reference_db: Database) -> None:
-    row = reference_db.connect().execute(
-        "select rolname, rolsuper, rolcreaterole, rolcreatedb, rolbypassrls from pg_roles where rolname = current_user"
-    ).fetchone()
-    assert row == (OWNER, False, False, False, False)
+    query = (
+        "select rolname, rolsuper or rolcreaterole or rolcreatedb from pg_roles where rolname = current_user"
+    )
+    assert reference_db.connect().execute(query).fetchone() == (OWNER, False)
 
 
 def test_each_test_has_its_own_clone(server: Cluster, reference_db: Database) -> None:
@@ -52,16 +52,16 @@ def test_crash_and_shutdown_keep_logged_tables(new_server: Callable[..., Server]
         end()
         server.start()
     with psycopg.connect(uri(server.conninfo), autocommit=True) as conn:
-        assert conn.execute("select (select count(*) from kept), (select count(*) from lost)").fetchone() == (1, 0)
+        row = conn.execute("select (select count(*) from kept), (select count(*) from lost)").fetchone()
+    assert row == (1, 0)
 
 
 def test_a_server_goes_when_its_owner_is_killed() -> None:
     program = "from tests.servers import Server; import sys\n"
     program += "s = Server(sys.argv[1]); s.start(); print(s.root, flush=True); sys.stdin.read()"
     choice = os.environ.get("PGQUEUE_TEST_PG", "embedded")
-    owner = subprocess.Popen(
-        [sys.executable, "-c", program, choice], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    command = [sys.executable, "-c", program, choice]
+    owner = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert owner.stdout is not None
     root = Path(owner.stdout.readline().strip())
     postmaster = int((root / "data" / "postmaster.pid").read_text().split()[0])

