@@ -1,10 +1,7 @@
 """Lints the SQL that users run: the rendered install script, and the functions of one compiled queue.
 
-    python tools/lint_sql.py                 sqlfluff; our own rules on the parsed text; plpgsql_check on a throwaway
-                                             server, where Debian's server has that extension
-    python tools/lint_sql.py --server DSN    plpgsql_check in an empty database of this server instead
-
-sqlfluff sees no function body, so each body is parsed, and each constant that is handed to execute or format() too.
+sqlfluff sees no function body, so each body is parsed, and each constant handed to execute or format() too.
+Whether bodies agree with the catalogue is plpgsql_check's question: tests/test_plpgsql_check.py.
 """
 
 from __future__ import annotations
@@ -44,7 +41,7 @@ class Finding:
         return f"{self.where}: {self.what}"
 
 
-# --- what one statement may hold -----------------------------------------------------------------------------------
+# --- what one statement may hold ------------------------------------------------------------------
 
 
 class Contents(Visitor):  # type: ignore[misc]  # pglast carries no types
@@ -90,7 +87,7 @@ def one_line(text: str) -> str:
     return " ".join(text.split())[:100]
 
 
-# --- what a function must say --------------------------------------------------------------------------------------
+# --- what a function must say ---------------------------------------------------------------------
 
 
 def qualified(names: tuple[ast.String, ...]) -> str:
@@ -130,7 +127,7 @@ def check_function(where: str, text: str, function: ast.CreateFunctionStmt) -> I
         yield from check_statement(where, str(said["as"]))
 
 
-# --- what stands inside PL/pgSQL -----------------------------------------------------------------------------------
+# --- what stands inside PL/pgSQL ------------------------------------------------------------------
 
 
 def check_body(where: str, text: str) -> Iterator[Finding]:
@@ -155,7 +152,7 @@ def without_own_types(text: str) -> str:
 
 
 def expressions(node: object) -> Iterator[tuple[str, int]]:
-    """Every SQL text in a parsed body, with libpg_query's mode: 0 a statement, 2 an expression, 3 and up an assignment."""
+    """Every SQL text in a parsed body, with its mode: 0 statement, 2 expression, 3 and up assignment."""
     if isinstance(node, list):
         for item in node:
             yield from expressions(item)
@@ -206,7 +203,7 @@ def filled(placeholder: re.Match[str]) -> str:
     return {"I": "x", "L": "'x'", "s": "x", None: "%"}[placeholder.group(1)]
 
 
-# --- a whole script ------------------------------------------------------------------------------------------------
+# --- a whole script -------------------------------------------------------------------------------
 
 
 def check_statements(where: str, script: str) -> Iterator[Finding]:
@@ -251,34 +248,17 @@ def scripts() -> Iterator[tuple[str, str]]:
         yield path.relative_to(ROOT).as_posix(), path.read_text()
 
 
-def check_installed(server: str | None) -> list[Finding]:
-    """plpgsql_check on the named server, else on a throwaway one, else a line that says why not."""
-    from plpgsql_bodies import binaries, check_installation, throwaway_server
-
-    if server:
-        return [Finding(*row) for row in check_installation(server)]
-    folder = binaries()
-    if folder is None:
-        print(
-            "SKIPPED plpgsql_check: no Debian server has it here (apt-get install postgresql-15-plpgsql-check)"
-        )
-        return []
-    with throwaway_server(folder) as dsn:
-        return [Finding(*row) for row in check_installation(dsn)]
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--server", metavar="DSN", help="plpgsql_check in an empty database of this server")
-    given = parser.parse_args()
+    parser.add_argument("--check", action="store_true", help="the same: this tool writes nothing")
+    parser.parse_args()
     clean = True
     findings: list[Finding] = []
     for name, text in scripts():
         clean &= sqlfluff(name, text)
         findings += check_statements(name, text)
-    findings += check_installed(given.server)
     for finding in findings:
         print(finding)
     print(f"lint_sql: {len(findings)} findings")
