@@ -1,8 +1,8 @@
 """The whole road once, on a Postgres of its own in .demo/: what `make demo` runs.
 
 Starts the server, installs the schema, sends a file of order events, reads them in batches, archives most and
-deletes the rest, shows the figures, and lets pgmq's own Python client have a round on the same queue. The commands
-are those that a user types; the reading is the SQL that any language can call. What it started, it stops.
+deletes the rest, shows the figures, and lets pgmq's own Python client have a round on the same queue. The
+commands are those that a user types; the reading is SQL that any language can call. What it started, it stops.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def pgqueue(dsn: str, *words: str) -> None:
 
 
 def work_through(conn: psycopg.Connection[Any]) -> int:
-    """Reads the queue empty in batches: reviews are deleted, everything else is archived. Returns how many it read."""
+    """Reads the queue empty in batches, deletes the reviews, archives the rest. Returns how many it read."""
     taken = 0
     while batch := conn.execute(
         "select msg_id, message from pgmq.read(%s, 30, %s)", [QUEUE, BATCH]

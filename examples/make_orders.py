@@ -27,7 +27,7 @@ GOODS = [
     ("TEA-MINT-050", "Pfefferminze, 50 g", 420),
     ("POT-CAST-08", "Cast-iron pot, 0.8 l", 5400),
     ("CUP-PORC-02", "Porcelain cups, pair", 2295),
-    ("FILTER-PAPER-100", "Paper filters × 100", 375),
+    ("FILTER-PAPER-100", "Paper filters, ½ l", 375),
     ("HONEY-LIME-500", "Lime honey, 500 g", 1140),
     ("GIFT-BOX-S", "Gift box “little ones”", 290),
 ]
