@@ -11,7 +11,7 @@ MAJORS     ?= 14 15 16 17 18
 SEQUENCES  ?= 200
 SEED       ?=
 WORKERS    ?= 2
-GENERATORS := $(wildcard tools/render.py tools/unasync.py tools/cli_help.py tools/dump_schema.py)
+GENERATORS := tools/render.py tools/unasync.py tools/cli_help.py tools/dump_schema.py
 QUICK      := not chaos and not scale and not matrix
 
 .PHONY: help demo test test-all matrix compat lint format generate clean

@@ -2,7 +2,7 @@
 
 Starts the server, installs the schema, sends a file of order events, reads them in batches, archives most and
 deletes the rest, shows the figures, and lets pgmq's own Python client have a round on the same queue. The
-commands are those that a user types; the reading is SQL that any language can call. What it started, it stops.
+commands are what a user types; the reading is SQL that any language can call. What it started, it stops.
 """
 
 from __future__ import annotations
