@@ -11,6 +11,7 @@ MAJORS     ?= 14 15 16 17 18
 SEQUENCES  ?= 200
 SEED       ?=
 WORKERS    ?= 2
+TESTS      ?=
 GENERATORS := tools/render.py tools/unasync.py tools/cli_help.py tools/dump_schema.py
 QUICK      := not chaos and not scale and not matrix
 
@@ -44,8 +45,8 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/pyvenv.cfg
 demo: $(VENV)/.demo  ## the whole road once on a private Postgres: install, send, read, archive, pgmq's own client
 	@exec $(BIN)/python examples/demo.py
 
-test: $(VENV)/.dev  ## the suite on the embedded Postgres, under five minutes
-	$(BIN)/python -m pytest -n $(WORKERS) -m "$(QUICK)"
+test: $(VENV)/.dev  ## the suite on the embedded Postgres, under five minutes (TESTS="…": these only)
+	$(BIN)/python -m pytest -n $(WORKERS) -m "$(QUICK)" $(TESTS)
 
 test-all: $(VENV)/.dev  ## the suite with what is slow (chaos, scale), then every major
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not matrix"
