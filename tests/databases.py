@@ -64,7 +64,9 @@ class Cluster:
         """A new database of OWNER, a copy of `template` (template0 is empty)."""
         name = f"t{self._count}_{self._token}"
         self._count += 1
-        self._run("create database {} template {} owner {}", *map(sql.Identifier, (name, template, OWNER)))
+        copying = "strategy file_copy" if self.version >= 15 else ""  # half the time of the default, unsynced
+        names = map(sql.Identifier, (name, template, OWNER))
+        self._run(f"create database {{}} template {{}} owner {{}} {copying}", *names)
         self._databases.append(name)
         return Database(self, name)
 
