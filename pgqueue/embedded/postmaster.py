@@ -1,0 +1,149 @@
+"""One server process: does it answer, does it live, start it, stop it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import struct
+import subprocess
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from pgqueue.embedded.account import Account
+from pgqueue.embedded.folder import PORT, SOCKET, Deadline
+from pgqueue.errors import EmbeddedError
+
+PROTOCOL_3 = 196608
+STARTING_OR_STOPPING = b"C57P03\0"
+# sh, since a child of ours would stay a zombie when it dies before us; "$@" so that no path is read as shell
+DETACH = 'umask 077; log=$1; shift; "$@" </dev/null >>"$log" 2>&1 & echo $!'
+
+
+class Reply(NamedTuple):
+    """What came from the socket: is anybody there, does it accept sessions, its version ("" if unsaid)."""
+
+    listening: bool
+    ready: bool
+    version: str
+
+
+NOBODY = Reply(False, False, "")
+
+
+def ask(socket_folder: Path) -> Reply:
+    """Begin a session and end it at once. A process that lives proves nothing, an answer does."""
+    words = b"user\0postgres\0database\0postgres\0\0"
+    hello = struct.pack("!ii", 8 + len(words), PROTOCOL_3) + words
+    answer = b""
+    with socket.socket(socket.AF_UNIX) as wire:
+        wire.settimeout(2)
+        try:
+            wire.connect(str(socket_folder / SOCKET))
+            wire.sendall(hello + b"X\0\0\0\4")  # X: terminate
+            while part := wire.recv(8192):
+                answer += part
+        except OSError:
+            if not answer:
+                return NOBODY
+    _, found, rest = answer.partition(b"server_version\0")
+    version = rest.partition(b"\0")[0].split()[:1] if found else []
+    return Reply(True, bool(answer) and STARTING_OR_STOPPING not in answer, b"".join(version).decode())
+
+
+def read_pid(data: Path) -> int | None:
+    """Return the pid that the server of `data` wrote down, alive or not."""
+    try:
+        return abs(int((data / "postmaster.pid").read_text().split()[0]))
+    except (FileNotFoundError, ValueError, IndexError):
+        return None
+
+
+def written_socket_folder(data: Path) -> str:
+    """Return the folder of its socket that the server of `data` wrote down, "" if there is none."""
+    try:
+        return (data / "postmaster.pid").read_text().split("\n")[4]
+    except (FileNotFoundError, IndexError):
+        return ""
+
+
+def lives(pid: int) -> bool:
+    """Whether process `pid` runs. A zombie does not, though the system still knows its number."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0]
+        return state not in "ZX"
+    except FileNotFoundError:
+        if Path("/proc/self/stat").exists():
+            return False
+    except ProcessLookupError:
+        return False
+    return _ps(pid, "stat")[:1] not in ("", "Z")
+
+
+def serves(pid: int, data: Path) -> bool:
+    """Whether process `pid` runs and is the server of `data`, not a stranger who got its number."""
+    if not lives(pid):
+        return False
+    if not Path("/proc/self/stat").exists():
+        return "postgres" in _ps(pid, "command")
+    try:
+        return os.path.samefile(f"/proc/{pid}/cwd", data)
+    except PermissionError:  # root without CAP_SYS_PTRACE, as in Docker
+        return b"postgres" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def _ps(pid: int, column: str) -> str:
+    return subprocess.run(
+        ["ps", "-o", f"{column}=", "-p", str(pid)], capture_output=True, text=True, check=False
+    ).stdout.strip()
+
+
+def forget_dead(data: Path, socket_folder: Path) -> None:
+    """Remove what a dead server left: Postgres would take a zombie, or who got its pid, for a living one.
+
+    Should children of it still be at work, Postgres refuses on its own, by their shared memory.
+    """
+    for path in (data / "postmaster.pid", socket_folder / SOCKET, socket_folder / f"{SOCKET}.lock"):
+        path.unlink(missing_ok=True)
+
+
+def launch(
+    account: Account, program: Path, data: Path, sockets: Path, log: Path, fds: tuple[int, ...]
+) -> int:
+    """Start the server apart from this process and its terminal, and return its pid without waiting for it.
+
+    `data`, `sockets` and `log` are paths as the server sees them.
+    """
+    quoted = '"' + str(sockets).replace('"', '""') + '"'
+    settings = {
+        "listen_addresses": "",
+        "unix_socket_directories": quoted,
+        "unix_socket_permissions": "0700",
+        "cluster_name": "pgqueue",
+    }
+    words = [str(program), "-D", str(data), "-p", str(PORT)]
+    words += [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+    answer = account.run(["/bin/sh", "-c", DETACH, "sh", str(log), *words], fds=fds, timeout=30)
+    if not answer.stdout.strip().isdigit():
+        raise EmbeddedError(f"the server could not be started: {' '.join(answer.stderr.split())}")
+    return int(answer.stdout)
+
+
+def stop(data: Path, socket_folder: Path, deadline: Deadline) -> None:
+    """Stop the server of `data`, ending its sessions, and wait until it is gone; nothing to do if it is.
+
+    Raises EmbeddedError at the deadline, or when the server runs where no signal of ours reaches it.
+    """
+    pid = read_pid(data)
+    if pid is None or not serves(pid, data):
+        if ask(socket_folder).listening:
+            raise EmbeddedError(f"the server of {data.parent} runs in another container: stop it there")
+        return
+    os.kill(pid, signal.SIGINT)
+    while serves(pid, data):
+        if not deadline.left:
+            raise EmbeddedError(f"the server (pid {pid}) did not stop within {deadline.seconds:g} s")
+        time.sleep(0.01)
