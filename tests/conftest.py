@@ -18,7 +18,8 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from tests.databases import Cluster, Database, our_sql, reference_sql
+from tests.compat.reference import reference_sql
+from tests.databases import Cluster, Database, our_sql
 from tests.servers import Server
 
 CHOICE = os.environ.get("PGQUEUE_TEST_PG", "embedded")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.resources
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,11 +13,6 @@ from psycopg import sql
 
 OWNER = "app_owner"  # owns every test database; no superuser, may create neither roles nor databases
 OURS = Path(__file__).resolve().parent.parent / "sql" / "rendered" / "pgqueue.sql"
-
-
-def reference_sql() -> str:
-    """pgmq's own SQL, from the official client's wheel."""
-    return (importlib.resources.files("pgmq") / "sql" / "pgmq.sql").read_text()
 
 
 def our_sql() -> str:
