@@ -79,7 +79,7 @@ generate: $(VENV)/.dev  ## write every generated file anew
 	@for tool in $(GENERATORS); do echo "$$tool"; $(BIN)/python $$tool; done
 
 clean:  ## what the other targets left in the clone, environments and engines too
-	@if [ -x $(BIN)/pgqueue ] && [ -d .demo ]; then $(BIN)/pgqueue embedded stop .demo || true; fi
+	@if [ -x $(BIN)/pgqueue ] && [ -d .demo ]; then $(BIN)/pgqueue embedded stop --folder .demo || true; fi
 	rm -rf $(VENV) .venv-* .demo .engines dist build node_modules \
 	    .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
