@@ -20,6 +20,46 @@ class NoSuchQueue(PgqueueError):
     """That queue does not exist."""
 
 
+class NotAllowed(PgqueueError):
+    """The server does not allow this role to do that."""
+
+
+class BadValue(PgqueueError):
+    """A value is not one that the call takes."""
+
+
+class BadMessage(BadValue):
+    """A message or its headers are not JSON."""
+
+
+class Refused(PgqueueError):
+    """The server refused the call."""
+
+
+class Conflict(PgqueueError):
+    """Another transaction was in the way: run this one again."""
+
+
+class TimedOut(PgqueueError):
+    """The server gave up waiting."""
+
+
+class ConnectionLost(PgqueueError):
+    """The connection to the server was lost: whether the last call took effect is not known."""
+
+
+class CannotConnect(PgqueueError):
+    """The server could not be reached, or turned the login down."""
+
+
+class BadDsn(PgqueueError):
+    """The DSN is not one that libpq can read: write postgresql://user@host/database or key=value pairs."""
+
+
+class DriverMissing(PgqueueError, ImportError):
+    """psycopg found no libpq on this machine: pip install 'pgqueue[binary]'"""
+
+
 class NotInstalled(PgqueueError):
     """pgqueue is not installed in this database: run `pgqueue install`."""
 
