@@ -1,1 +1,2790 @@
--- placeholder
+-- Generated from sql/templates by tools/render.py: change those, not this file.
+begin;
+
+-- The contents page: what an installation is, then its functions. Installs afresh, or renews an installation of the same
+-- schema version; older ones go through `pgqueue upgrade`.
+-- One installer at a time; and never into a database where pgmq lives already.
+do $$
+begin
+    perform pg_advisory_xact_lock(hashtext('pgqueue.install'));
+    if exists (select from pg_catalog.pg_extension e where e.extname = 'pgmq') then
+        raise exception using
+            errcode = 'duplicate_object',
+            message = format(
+                'the extension pgmq %s is installed in this database',
+                (select e.extversion from pg_catalog.pg_extension e where e.extname = 'pgmq')
+            ),
+            hint = 'Nothing was changed. To take it over in place, run: pgqueue adopt';
+    end if;
+    if to_regclass('pgqueue.migration') is null and (
+        to_regclass('pgmq.meta') is not null
+        or exists (
+            select from pg_catalog.pg_proc p
+            where p.pronamespace = (select n.oid from pg_catalog.pg_namespace n where n.nspname = 'pgmq')
+        )
+    ) then
+        raise exception using
+            errcode = 'duplicate_object',
+            message = 'pgmq is installed in this database from SQL, without the extension',
+            hint = 'Nothing was changed. To take it over in place, run: pgqueue adopt';
+    end if;
+    if to_regclass('pgqueue.migration') is not null then
+        if (select coalesce(max(m.id), 0) from pgqueue.migration m) <> 1 then
+            raise exception using
+                errcode = 'object_not_in_prerequisite_state',
+                message = 'this database holds another schema version of pgqueue than 1',
+                hint = 'Nothing was changed. Run: pgqueue upgrade';
+        end if;
+    end if;
+end
+$$;
+
+do $$
+begin
+    -- Not "if not exists", which wants the right to create schemas even where they are there.
+    if not exists (select from pg_catalog.pg_namespace n where n.nspname = 'pgmq') then
+        create schema pgmq;
+    end if;
+    if not exists (select from pg_catalog.pg_namespace n where n.nspname = 'pgqueue') then
+        create schema pgqueue;
+    end if;
+end
+$$;
+grant usage on schema pgqueue to public;
+comment on schema pgmq is 'pgqueue: the interface of pgmq 1.13.1, without the extension';
+comment on schema pgqueue is 'pgqueue: what is ours; the compiled functions of each queue';
+
+create table if not exists pgqueue.migration (
+    id integer primary key,
+    name text not null,
+    applied_at timestamptz not null default now(),
+    checksum text not null,
+    breaking boolean not null
+);
+
+-- What is set for a queue (its name in lower case); the row with the empty name holds the installation's defaults.
+create table if not exists pgqueue.policy (
+    queue_name text primary key,
+    compiled boolean not null default true
+);
+
+create table if not exists pgmq.meta (
+    queue_name varchar not null unique,
+    is_partitioned boolean not null,
+    is_unlogged boolean not null,
+    created_at timestamptz not null default now()
+);
+
+-- Logged, where pgmq's is not: an unlogged one is empty after a crash, and listeners then hear nothing for good.
+create table if not exists pgmq.notify_insert_throttle (
+    queue_name varchar not null unique
+    constraint notify_insert_throttle_meta_queue_name_fk references pgmq.meta (queue_name) on delete cascade,
+    throttle_interval_ms integer not null default 0,
+    last_notified_at timestamptz not null default to_timestamp(0)
+);
+
+create table if not exists pgmq.topic_bindings (
+    pattern text not null,
+    queue_name text not null
+    constraint topic_bindings_meta_queue_name_fk references pgmq.meta (queue_name) on delete cascade,
+    bound_at timestamptz not null default now(),
+    -- The pattern as a regular expression: a star is one segment, a hash any text.
+    compiled_regex text generated always as (
+        '^'
+        || replace(
+            replace(regexp_replace(pattern, '([.+?{}()|\[\]\\^$])', '\\\1', 'g'), '*', '[^.]+'),
+            '#', '.*'
+        )
+        || '$'
+    ) stored,
+    constraint topic_bindings_unique_pattern_queue unique (pattern, queue_name)
+);
+
+do $$
+begin
+    if to_regtype('pgmq.message_record') is null then
+        create type pgmq.message_record as (
+            msg_id bigint,
+            read_ct integer,
+            enqueued_at timestamptz,
+            last_read_at timestamptz,
+            vt timestamptz,
+            message jsonb,
+            headers jsonb
+        );
+    end if;
+    if to_regtype('pgmq.queue_record') is null then
+        create type pgmq.queue_record as (
+            queue_name varchar,
+            is_partitioned boolean,
+            is_unlogged boolean,
+            created_at timestamptz
+        );
+    end if;
+    if to_regtype('pgmq.metrics_result') is null then
+        create type pgmq.metrics_result as (
+            queue_name text,
+            queue_length bigint,
+            newest_msg_age_sec integer,
+            oldest_msg_age_sec integer,
+            total_messages bigint,
+            scrape_time timestamptz,
+            queue_visible_length bigint,
+            default_partition_length bigint
+        );
+    end if;
+end
+$$;
+
+-- What pgmq lets the monitoring role see, where there is that role and this one may grant.
+do $$
+begin
+    if exists (select from pg_catalog.pg_roles r where r.rolname = 'pg_monitor') then
+        grant usage on schema pgmq to pg_monitor;
+        grant select on all tables in schema pgmq to pg_monitor;
+        grant select on all sequences in schema pgmq to pg_monitor;
+        alter default privileges in schema pgmq grant select on tables to pg_monitor;
+        alter default privileges in schema pgmq grant select on sequences to pg_monitor;
+    end if;
+exception
+    when insufficient_privilege then
+        raise notice 'pg_monitor was given no rights on schema pgmq: %', sqlerrm;
+end
+$$;
+
+-- The functions may name each other in any order.
+set local check_function_bodies = off;
+
+create or replace function pgqueue._archive(p_queue_name text, p_msg_ids bigint[])
+returns setof bigint
+language plpgsql volatile
+set enable_seqscan = off
+as $$
+-- archive for a queue that is not compiled, and for names that are no queue's.
+declare
+    v_name text := pgqueue._table(p_queue_name);
+begin
+    return query execute format($sql$
+with moved as (
+            delete from pgmq.%1$I m
+            where         m.msg_id = any($1)
+            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+        )
+        insert into pgmq.%2$I (msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers)
+        select moved.msg_id, moved.read_ct, moved.enqueued_at, moved.last_read_at, moved.vt, moved.message, moved.headers
+        from moved
+        returning msg_id
+    $sql$, 'q_' || v_name, 'a_' || v_name)
+    using p_msg_ids;
+end
+$$;
+
+create or replace function pgqueue._check_batch(p_msgs jsonb[], p_headers jsonb[])
+returns void
+language plpgsql immutable parallel safe
+as $$
+begin
+    if coalesce(cardinality(p_msgs), 0) = 0 then
+        raise exception 'msgs cannot be NULL or empty';
+    end if;
+    if cardinality(p_headers) <> cardinality(p_msgs) then
+        raise exception 'headers array length (%) must match msgs array length (%)',
+            cardinality(p_headers), cardinality(p_msgs);
+    end if;
+end
+$$;
+
+create or replace function pgqueue._check_characters(p_queue_name text)
+returns void
+language plpgsql immutable parallel safe
+as $$
+-- Refuses the characters that pgmq refuses, from every function.
+begin
+    if p_queue_name ~ '\$|;|--|''' then
+        raise exception 'queue name contains invalid characters: $, ;, --, or \''';
+    end if;
+end
+$$;
+
+create or replace function pgqueue._check_free(p_queue_name text)
+returns void
+language plpgsql stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+-- Two names that differ in case alone would share one table: the second is refused.
+declare
+    v_other text := pgqueue._registered(p_queue_name);
+begin
+    if v_other <> p_queue_name then
+        raise duplicate_object using
+            message = format('queue name "%s" collides with queue "%s"', p_queue_name, v_other),
+            hint = 'Names that differ in case alone mean the same queue.';
+    end if;
+end
+$$;
+
+create or replace function pgqueue._check_name(p_queue_name text)
+returns text
+language plpgsql immutable parallel safe
+as $$
+-- The rule for the names of new queues. Gives the name in lower case, as it enters the names of tables.
+begin
+    if p_queue_name is null then
+        raise null_value_not_allowed using message = 'queue name cannot be null';
+    end if;
+    if p_queue_name ~ '^\s*$' then
+        raise exception 'queue name cannot be empty or blank';
+    end if;
+    perform pgqueue._check_characters(p_queue_name);
+    if length(p_queue_name) > 47 then
+        raise exception 'queue name is too long, maximum length is 47 characters';
+    end if;
+    if octet_length(lower(p_queue_name)) > 61 then
+        raise exception 'queue name is too long, maximum length is 61 bytes';
+    end if;
+    return lower(p_queue_name);
+end
+$$;
+
+create or replace function pgqueue._check_rights(p_name text)
+returns void
+language plpgsql stable
+as $$
+-- Who may change the make of a queue: the owner of its table, or a role that may create in schema pgmq.
+begin
+    if not has_schema_privilege('pgmq', 'create') and not exists (
+        select from pg_catalog.pg_class c
+        where c.relnamespace = 'pgmq'::regnamespace
+            and c.relname = 'q_' || p_name
+            and pg_has_role(c.relowner, 'usage')
+    ) then
+        raise insufficient_privilege
+            using message = format('permission denied for queue "%s"', p_name);
+    end if;
+end
+$$;
+
+create or replace function pgqueue._claim(p_queue_name text, p_vt integer, p_qty integer, p_pop boolean)
+returns setof pgmq.message_record
+language plpgsql volatile
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_material = off
+as $$
+-- read and pop for a queue that is not compiled, and for names that are no queue's. As the compiled due, without a floor.
+declare
+    v_name text := pgqueue._table(p_queue_name);
+    v_ts timestamptz := clock_timestamp();
+    v_most bigint := 32 + p_qty::bigint;
+    v_due bigint[];
+    v_found bigint;
+begin
+    loop
+        execute format($sql$
+            select array(
+                select m.msg_id
+                from pgmq.%1$I m
+                where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= $2 and m.vt <= $1
+                order by m.vt
+                limit $3
+            )
+        $sql$, 'q_' || v_name)
+        into v_due
+        using v_ts, '-infinity'::timestamptz, v_most;
+        if p_pop then
+            return query execute format($sql$
+delete from pgmq.%1$I m
+                where m.msg_id = any(array(
+                                    select m.msg_id
+                    from (
+                        (
+                            select m.msg_id
+                            from pgmq.%1$I m
+                            where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= $1 and m.msg_id >= $3
+                            order by m.msg_id
+                        )
+                        union all
+                        (select d.msg_id from unnest($4) as d (msg_id) order by d.msg_id)
+                    ) c
+                    join pgmq.%1$I m on m.msg_id = c.msg_id
+                    where m.vt <= $1
+                    order by c.msg_id
+                    limit $2
+                    for update of m skip locked
+                ))
+                returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+            $sql$, 'q_' || v_name)
+            using v_ts, p_qty, -9223372036854775808, v_due;
+        else
+            return query execute format($sql$
+update pgmq.%1$I m
+                set vt = $5, read_ct = m.read_ct + 1, last_read_at = $1
+                where m.msg_id = any(array(
+                                    select m.msg_id
+                    from (
+                        (
+                            select m.msg_id
+                            from pgmq.%1$I m
+                            where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= $1 and m.msg_id >= $3
+                            order by m.msg_id
+                        )
+                        union all
+                        (select d.msg_id from unnest($4) as d (msg_id) order by d.msg_id)
+                    ) c
+                    join pgmq.%1$I m on m.msg_id = c.msg_id
+                    where m.vt <= $1
+                    order by c.msg_id
+                    limit $2
+                    for update of m skip locked
+                ))
+                returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+            $sql$, 'q_' || v_name)
+            using v_ts, p_qty, -9223372036854775808, v_due, v_ts + make_interval(secs => p_vt);
+        end if;
+        get diagnostics v_found = row_count;
+        exit when v_found > 0 or p_qty = 0 or v_most is null or cardinality(v_due) < v_most;
+        v_most := v_most * 8;
+    end loop;
+end
+$$;
+
+create or replace function pgqueue._claim_grouped(p_queue_name text, p_vt integer, p_qty integer, p_way text)
+returns setof pgmq.message_record
+language plpgsql volatile
+as $$
+-- Grouped reads of a queue without our index over groups, and for names that are no queue's: they look at the whole
+-- queue. p_way: head (one message a group), rr (in turns), batch (as many as possible of the earliest group). Only the
+-- heads of groups that are taken get locked: another reader goes past them, and waits for none.
+declare
+    v_table text := 'q_' || pgqueue._table(p_queue_name);
+    v_ts timestamptz := clock_timestamp();
+    v_heads bigint[];
+    v_head bigint;
+    v_locked bigint[];
+    v_members bigint[];
+    v_ids bigint[] := '{}';
+begin
+    execute format($sql$
+        select array(
+            select m.msg_id
+            from (select min(m.msg_id) as msg_id from pgmq.%1$I m group by hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0)) h
+            join pgmq.%1$I m on m.msg_id = h.msg_id
+            where m.vt <= $1
+            order by m.msg_id
+        )
+    $sql$, v_table)
+    into v_heads
+    using v_ts;
+    if p_way = 'batch' then
+        foreach v_head in array v_heads loop
+            exit when p_qty is null or cardinality(v_ids) = p_qty;
+            execute format($sql$
+                select array(
+                    select m.msg_id
+                    from unnest($1) as c (msg_id)
+                    join pgmq.%1$I m on m.msg_id = c.msg_id
+                    where m.vt <= $2
+                    order by c.msg_id
+                    limit $3
+                    for update of m skip locked
+                )
+            $sql$, v_table)
+            into v_locked
+            using array[v_head], v_ts, 1;
+            continue when cardinality(v_locked) = 0;
+            execute format($sql$
+                select array(
+                    select m.msg_id
+                    from pgmq.%1$I m
+                    where hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) = (select hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) from pgmq.%1$I m where m.msg_id = $1)
+                        and m.msg_id >= $1
+                        and m.vt <= $2
+                    order by m.msg_id
+                    limit $3
+                )
+            $sql$, v_table)
+            into v_members
+            using v_head, v_ts, p_qty - cardinality(v_ids);
+            v_ids := v_ids || v_members;
+        end loop;
+        v_ids := array(select u.msg_id from unnest(v_ids) as u (msg_id) order by u.msg_id);
+    else
+        execute format($sql$
+            select array(
+                select m.msg_id
+                from unnest($1) as c (msg_id)
+                join pgmq.%1$I m on m.msg_id = c.msg_id
+                where m.vt <= $2
+                order by c.msg_id
+                limit $3
+                for update of m skip locked
+            )
+        $sql$, v_table)
+        into v_ids
+        using v_heads, v_ts, case when p_way = 'rr' then greatest(coalesce(p_qty, 0), 0) else p_qty end;
+    end if;
+    if p_way = 'rr' then
+        execute format($sql$
+            select array(
+select c.msg_id
+                from (
+                    select m.msg_id, h.head, row_number() over (partition by h.head order by m.msg_id) as rank
+                    from (
+                        select m.msg_id as head, hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) as hash
+                        from pgmq.%1$I m
+                        where m.msg_id = any($1)
+                    ) h
+                                    join pgmq.%1$I m on hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) = h.hash and m.msg_id >= h.head
+                                    where m.vt <= $2
+                ) c
+                order by c.rank, c.head
+                limit $3
+            )
+        $sql$, v_table)
+        into v_ids
+        using v_ids, v_ts, p_qty;
+    end if;
+    return query execute format($sql$
+        with leased as (
+            update pgmq.%1$I m
+            set vt = $3, read_ct = m.read_ct + 1, last_read_at = $2
+            where m.msg_id = any(array(select m.msg_id
+                from unnest($1) as c (msg_id)
+                join pgmq.%1$I m on m.msg_id = c.msg_id
+                where m.vt <= $2
+                order by c.msg_id
+                limit null
+                for update of m skip locked))
+            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+        )
+        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+        from leased m
+        join unnest($1) with ordinality as c (msg_id, place) on c.msg_id = m.msg_id
+        order by c.place
+    $sql$, v_table)
+    using v_ids, v_ts, v_ts + make_interval(secs => p_vt);
+end
+$$;
+
+create or replace function pgqueue._compile(p_name text, p_force boolean)
+returns boolean
+language plpgsql volatile
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+-- Makes the compiled functions of a queue. What it makes depends on the catalogue and the policies alone; functions that
+-- are as they should be are left alone unless forced. Says whether the queue is compiled now.
+-- Replaced, never dropped and made again, and under the queue's lock: callers go on, compilers wait for each other.
+declare
+    v_name text := lower(p_name);
+    v_text record;
+    v_sql text;
+    v_function text;
+begin
+    perform pgqueue._lock_queue(v_name);
+    if strpos(v_name, '$') > 0 or octet_length(v_name) > 47 or not pgqueue._wants_compiling(v_name) then
+        return false;
+    end if;
+    perform pgqueue._make_sequences(v_name, array['floor_id', 'floor_vt', 'walk']);
+    for v_text in
+        select t.suffix, t.body from pgqueue._compiled_texts(pgqueue._has_fifo_index(v_name)) t
+    loop
+        v_sql := pgqueue._filled(v_text.body, v_name);
+        v_function := 'pgqueue.' || quote_ident(v_name || '$' || v_text.suffix);
+        if p_force or not exists (
+            select from pg_proc p
+            where p.oid = to_regproc(v_function) and p.prosrc = split_part(v_sql, '$body$', 2)
+        ) then
+            execute v_sql;
+        end if;
+        if not has_function_privilege('public', to_regproc(v_function)::oid, 'execute') then
+            execute format('grant execute on function pgqueue.%I to public', v_name || '$' || v_text.suffix);
+        end if;
+    end loop;
+    return true;
+end
+$$;
+
+create or replace function pgqueue._compile_all()
+returns bigint
+language sql volatile
+as $$
+    -- Every queue anew, after the functions changed. For the installation's owner.
+    select count(*) filter (where pgqueue._compile(m.queue_name, true)) from pgmq.meta m;
+$$;
+
+create or replace function pgqueue._compile_as_owner(p_name text)
+returns boolean
+language sql volatile
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+    -- For create and its like, whoever calls them: compiled functions belong to the installation's owner. Open to all,
+    -- as it can only bring a queue's functions to what they should be.
+    select pgqueue._compile(p_name, false);
+$$;
+
+create or replace function pgqueue._compiled_texts(p_grouped boolean)
+returns table (suffix text, body text)
+language sql immutable parallel safe
+as $$
+    -- The compiled functions of a queue as texts for format(), callees first. One home: sql/templates/compiled.
+    select t.suffix, t.body
+    from (values
+        ('send', false, $text$
+create or replace function pgqueue.%3$I(
+    msg jsonb, headers jsonb default null, delay timestamptz default null
+)
+returns bigint
+language plpgsql volatile parallel unsafe
+as $body$
+-- Sends one message, visible from delay on; null means now.
+declare
+    v_msg_id bigint;
+begin
+    insert into pgmq.%1$I (vt, message, headers)
+    values (coalesce(delay, now()), msg, headers)
+    returning msg_id into v_msg_id;
+    return v_msg_id;
+end
+$body$;
+$text$),
+        ('send_batch', false, $text$
+create or replace function pgqueue.%4$I(
+    msgs jsonb[], headers jsonb[] default null, delay timestamptz default null
+)
+returns setof bigint
+language plpgsql volatile parallel unsafe
+as $body$
+-- Sends many messages, all visible from delay on; null means now. Gives their ids in the order of msgs.
+begin
+    perform pgqueue._check_batch(msgs, headers);
+    return query
+    insert into pgmq.%1$I (vt, message, headers)
+    select coalesce(delay, now()), b.message, b.headers
+    from unnest(msgs, headers) as b (message, headers)
+    returning msg_id;
+end
+$body$;
+$text$),
+        ('floor', false, $text$
+create or replace function pgqueue.%5$I(v_ts timestamptz)
+returns bigint
+language plpgsql volatile parallel unsafe
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $body$
+-- Looks up where live rows begin in the two indexes, so that reads need not walk dead rows while an old snapshot keeps
+-- them. Once a second from the start, else from the last floor on. The floor is the lowest row visible, locked or not.
+-- Gives null where the floor must not be used. Sequences: shared by all sessions, and no rollback touches them.
+declare
+    -- A transaction that has written may see its own takings as gone, and roll them back: see may_rise.
+    v_clean boolean := pg_current_xact_id_if_assigned() is null;
+    v_us bigint := date_part('epoch', v_ts) * 1000000;
+    v_walk bigint := pg_sequence_last_value(%21$L::regclass);
+    v_full boolean := v_walk is null or v_us - v_walk not between 0 and 1000000;
+    v_floor bigint := coalesce(pg_sequence_last_value(%17$L::regclass), 0);
+    v_floor_us bigint := coalesce(pg_sequence_last_value(%19$L::regclass), 0);
+    v_msg_id bigint;
+    v_vt timestamptz;
+    v_vt_us bigint;
+    v_may_rise boolean;
+begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        -- Its snapshot may be old: it neither moves the floor nor claims the walk.
+        return case when not v_full then v_walk end;
+    end if;
+    if v_full and v_walk is not null then
+        perform setval(%21$L::regclass, v_us);
+    end if;
+    select m.msg_id into v_msg_id
+    from pgmq.%1$I m
+    where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.msg_id >= case when v_full then -9223372036854775808 else v_floor end
+    order by m.msg_id
+    limit 1;
+    if v_walk is null and (v_msg_id is null or v_msg_id < 256) then
+        return null;
+    end if;
+    select m.vt into v_vt
+    from pgmq.%1$I m
+    where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second')
+        and m.vt >= case when v_full then '-infinity' else to_timestamp(v_floor_us / 1000000.0) end
+        and m.vt <= v_ts
+    order by m.vt
+    limit 1;
+    v_may_rise := v_clean or v_msg_id - v_floor > 1000;
+    if v_msg_id < v_floor or v_msg_id > v_floor and v_may_rise then
+        perform setval(%17$L::regclass, v_msg_id);
+    end if;
+    -- A millisecond of slack, since a sequence holds no timestamptz.
+    v_vt_us := case
+        when isfinite(coalesce(v_vt, v_ts)) then date_part('epoch', coalesce(v_vt, v_ts)) * 1000000 - 1000
+        else 0
+    end;
+    if v_vt_us < v_floor_us or v_vt_us > v_floor_us + 100000 and v_may_rise then
+        perform setval(%19$L::regclass, v_vt_us);
+    end if;
+    if v_walk is null then
+        perform setval(%21$L::regclass, v_us);
+    end if;
+    return v_us;
+end
+$body$;
+$text$),
+        ('lower_floor', false, $text$
+create or replace function pgqueue.%6$I(v_msg_ids bigint[], v_vt timestamptz)
+returns void
+language plpgsql volatile parallel unsafe
+as $body$
+-- Messages made visible by set_vt must not lie below the floor until the next walk.
+declare
+    v_msg_id bigint;
+begin
+    select min(m.msg_id) into v_msg_id
+    from pgmq.%1$I m
+    where m.msg_id = any(v_msg_ids) and isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second';
+    if v_msg_id < pg_sequence_last_value(%17$L::regclass) then
+        perform setval(%17$L::regclass, v_msg_id);
+    end if;
+    if v_vt < to_timestamp(pg_sequence_last_value(%19$L::regclass) / 1000000.0) then
+        perform setval(
+            %19$L::regclass, case when isfinite(v_vt) then date_part('epoch', v_vt) * 1000000 - 1000 else 0 end::bigint
+        );
+    end if;
+end
+$body$;
+$text$),
+        ('due', false, $text$
+create or replace function pgqueue.%7$I(
+    v_ts timestamptz, v_until timestamptz, v_qty integer, v_from bigint, v_since timestamptz, v_pop boolean
+)
+returns setof pgmq.message_record
+language plpgsql volatile parallel unsafe
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_material = off
+as $body$
+-- A read while leases have ended or delays are over: the first 32 + qty of those, longest due first, merged with the
+-- ready messages by id. Due rows are never rewritten. Where others hold all of them, it looks further.
+declare
+    v_most bigint := 32 + v_qty::bigint;
+    v_due bigint[];
+begin
+    loop
+        v_due := array(
+            select m.msg_id
+            from pgmq.%1$I m
+            where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts
+            order by m.vt
+            limit v_most
+        );
+        if v_pop then
+            return query
+delete from pgmq.%1$I m
+            where m.msg_id = any(array(
+                            select m.msg_id
+                from (
+                    (
+                        select m.msg_id
+                        from pgmq.%1$I m
+                        where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
+                        order by m.msg_id
+                    )
+                    union all
+                    (select d.msg_id from unnest(v_due) as d (msg_id) order by d.msg_id)
+                ) c
+                join pgmq.%1$I m on m.msg_id = c.msg_id
+                where m.vt <= v_ts
+                order by c.msg_id
+                limit v_qty
+                for update of m skip locked
+            ))
+            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+        else
+            return query
+update pgmq.%1$I m
+            set vt = v_until, read_ct = m.read_ct + 1, last_read_at = v_ts
+            where m.msg_id = any(array(
+                            select m.msg_id
+                from (
+                    (
+                        select m.msg_id
+                        from pgmq.%1$I m
+                        where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
+                        order by m.msg_id
+                    )
+                    union all
+                    (select d.msg_id from unnest(v_due) as d (msg_id) order by d.msg_id)
+                ) c
+                join pgmq.%1$I m on m.msg_id = c.msg_id
+                where m.vt <= v_ts
+                order by c.msg_id
+                limit v_qty
+                for update of m skip locked
+            ))
+            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+        end if;
+        exit when found or v_qty = 0 or v_most is null or cardinality(v_due) < v_most;
+        v_most := v_most * 8;
+    end loop;
+end
+$body$;
+$text$),
+        ('read', false, $text$
+create or replace function pgqueue.%8$I(vt integer, qty integer)
+returns setof pgmq.message_record
+language plpgsql volatile parallel unsafe
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $body$
+-- Leases up to qty visible messages for vt seconds, in rising order of their ids.
+declare
+    p_qty alias for $2;
+    v_ts timestamptz := clock_timestamp();
+    v_us bigint := date_part('epoch', v_ts) * 1000000;
+    v_walk bigint := pg_sequence_last_value(%21$L::regclass);
+    v_from bigint := -9223372036854775808;
+    v_since timestamptz := '-infinity';
+    v_oldest timestamptz;
+    v_until timestamptz := v_ts + make_interval(secs => $1);
+begin
+-- The floor: one read in 256 messages, and the first in a second, looks up where live rows begin.
+    if (v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000 then
+        v_walk := pgqueue.%5$I(v_ts);
+    end if;
+    if v_walk is not null then
+        v_from := pg_sequence_last_value(%17$L::regclass);
+        v_since := to_timestamp(pg_sequence_last_value(%19$L::regclass) / 1000000.0);
+    end if;
+    loop
+        select m.vt into v_oldest
+        from pgmq.%1$I m
+        where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts
+        order by m.vt
+        limit 1;
+        if v_oldest is null then
+            return query
+            update pgmq.%1$I m
+            set vt = v_until, read_ct = m.read_ct + 1, last_read_at = v_ts
+            where m.msg_id = any(array(
+                    select m.msg_id
+                from pgmq.%1$I m
+                where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
+                order by m.msg_id
+                limit p_qty
+                for update skip locked
+            ))
+            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+        else
+            return query
+            select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+            from pgqueue.%7$I(v_ts, v_until, p_qty, v_from, v_since, false) m;
+        end if;
+        -- Nothing found means that everywhere was looked: what lies below the floor comes now, not in a second.
+        exit when found or v_walk is null or p_qty = 0;
+        v_walk := null;
+        v_from := -9223372036854775808;
+        v_since := '-infinity';
+    end loop;end
+$body$;
+$text$),
+        ('pop', false, $text$
+create or replace function pgqueue.%9$I(qty integer default 1)
+returns setof pgmq.message_record
+language plpgsql volatile parallel unsafe
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $body$
+-- Takes up to qty visible messages out of the queue, in rising order of their ids.
+declare
+    p_qty alias for $1;
+    v_ts timestamptz := clock_timestamp();
+    v_us bigint := date_part('epoch', v_ts) * 1000000;
+    v_walk bigint := pg_sequence_last_value(%21$L::regclass);
+    v_from bigint := -9223372036854775808;
+    v_since timestamptz := '-infinity';
+    v_oldest timestamptz;
+begin
+-- The floor: one read in 256 messages, and the first in a second, looks up where live rows begin.
+    if (v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000 then
+        v_walk := pgqueue.%5$I(v_ts);
+    end if;
+    if v_walk is not null then
+        v_from := pg_sequence_last_value(%17$L::regclass);
+        v_since := to_timestamp(pg_sequence_last_value(%19$L::regclass) / 1000000.0);
+    end if;
+    loop
+        select m.vt into v_oldest
+        from pgmq.%1$I m
+        where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts
+        order by m.vt
+        limit 1;
+        if v_oldest is null then
+            return query
+            delete from pgmq.%1$I m
+            where m.msg_id = any(array(
+                    select m.msg_id
+                from pgmq.%1$I m
+                where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
+                order by m.msg_id
+                limit p_qty
+                for update skip locked
+            ))
+            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+        else
+            return query
+            select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+            from pgqueue.%7$I(v_ts, null, p_qty, v_from, v_since, true) m;
+        end if;
+        -- Nothing found means that everywhere was looked: what lies below the floor comes now, not in a second.
+        exit when found or v_walk is null or p_qty = 0;
+        v_walk := null;
+        v_from := -9223372036854775808;
+        v_since := '-infinity';
+    end loop;end
+$body$;
+$text$),
+        ('delete', false, $text$
+create or replace function pgqueue.%10$I(msg_id bigint)
+returns boolean
+language plpgsql volatile parallel unsafe
+as $body$
+-- Deletes one message; says whether it was there.
+begin
+    delete from pgmq.%1$I m
+    where m.msg_id = $1;
+    return found;
+end
+$body$;
+$text$),
+        ('delete_batch', false, $text$
+create or replace function pgqueue.%11$I(msg_ids bigint[])
+returns setof bigint
+language plpgsql volatile parallel unsafe
+set enable_seqscan = off
+set plan_cache_mode = force_generic_plan
+as $body$
+-- Deletes many messages; gives the ids of those that were there.
+begin
+    return query
+    delete from pgmq.%1$I m
+    where m.msg_id = any($1)
+    returning m.msg_id;
+end
+$body$;
+$text$),
+        ('archive', false, $text$
+create or replace function pgqueue.%12$I(msg_id bigint)
+returns boolean
+language plpgsql volatile parallel unsafe
+as $body$
+-- Moves one message to the archive; says whether it was there.
+begin
+with moved as (
+        delete from pgmq.%1$I m
+        where     m.msg_id = $1
+        returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+    )
+    insert into pgmq.%2$I (msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers)
+    select moved.msg_id, moved.read_ct, moved.enqueued_at, moved.last_read_at, moved.vt, moved.message, moved.headers
+    from moved;
+    return found;
+end
+$body$;
+$text$),
+        ('archive_batch', false, $text$
+create or replace function pgqueue.%13$I(msg_ids bigint[])
+returns setof bigint
+language plpgsql volatile parallel unsafe
+set enable_seqscan = off
+set plan_cache_mode = force_generic_plan
+as $body$
+-- Moves many messages to the archive; gives the ids of those that were there.
+begin
+    return query
+with moved as (
+        delete from pgmq.%1$I m
+        where     m.msg_id = any($1)
+        returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+    )
+    insert into pgmq.%2$I (msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers)
+    select moved.msg_id, moved.read_ct, moved.enqueued_at, moved.last_read_at, moved.vt, moved.message, moved.headers
+    from moved
+    returning msg_id;
+end
+$body$;
+$text$),
+        ('set_vt', false, $text$
+create or replace function pgqueue.%14$I(msg_id bigint, vt timestamptz)
+returns setof pgmq.message_record
+language plpgsql volatile parallel unsafe
+as $body$
+-- Makes one message visible at vt; gives it, or no row where it is not there.
+begin
+    return query
+update pgmq.%1$I m
+    set vt = $2
+    where     m.msg_id = $1
+    returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+    if found and $2 <= clock_timestamp() + interval '1 second' and pg_sequence_last_value(%21$L::regclass) is not null then
+        perform pgqueue.%6$I(array[$1], $2);
+    end if;
+end
+$body$;
+$text$),
+        ('set_vt_batch', false, $text$
+create or replace function pgqueue.%15$I(msg_ids bigint[], vt timestamptz)
+returns setof pgmq.message_record
+language plpgsql volatile parallel unsafe
+set enable_seqscan = off
+set plan_cache_mode = force_generic_plan
+as $body$
+-- Makes many messages visible at vt; gives those that were there.
+begin
+    return query
+update pgmq.%1$I m
+    set vt = $2
+    where     m.msg_id = any($1)
+    returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+    if found and $2 <= clock_timestamp() + interval '1 second' and pg_sequence_last_value(%21$L::regclass) is not null then
+        perform pgqueue.%6$I($1, $2);
+    end if;
+end
+$body$;
+$text$)
+    ) as t (suffix, grouped, body)
+    where p_grouped or not t.grouped;
+$$;
+
+create or replace function pgqueue._create(p_queue_name text, p_unlogged boolean)
+returns void
+language plpgsql volatile
+as $$
+-- Makes a queue, or what is missing of one that is there; says nothing where nothing is.
+declare
+    v_name text := pgqueue._check_name(p_queue_name);
+begin
+    perform pgqueue._lock_queue(v_name);
+    perform pgqueue._check_free(p_queue_name);
+    if not pgqueue._has_table('q_', v_name) then
+        if p_unlogged then
+            execute format($ddl$
+                create unlogged table pgmq.%1$I (
+                    msg_id bigint generated always as identity primary key,
+                    read_ct integer not null default 0,
+                    enqueued_at timestamptz not null default now(),
+                    last_read_at timestamptz,
+                    vt timestamptz not null,
+                    message jsonb,
+                    headers jsonb
+                )
+            $ddl$, 'q_' || v_name);
+        else
+            execute format($ddl$
+                create table pgmq.%1$I (
+                    msg_id bigint generated always as identity primary key,
+                    read_ct integer not null default 0,
+                    enqueued_at timestamptz not null default now(),
+                    last_read_at timestamptz,
+                    vt timestamptz not null,
+                    message jsonb,
+                    headers jsonb
+                )
+            $ddl$, 'q_' || v_name);
+        end if;
+    end if;
+    if not pgqueue._has_table('a_', v_name) then
+        execute format($ddl$
+            create table pgmq.%2$I (
+                msg_id bigint primary key,
+                read_ct integer not null default 0,
+                enqueued_at timestamptz not null default now(),
+                last_read_at timestamptz,
+                archived_at timestamptz not null default now(),
+                vt timestamptz not null,
+                message jsonb,
+                headers jsonb
+            )
+        $ddl$, 'q_' || v_name, 'a_' || v_name);
+    end if;
+    perform pgqueue._make_indexes(v_name);
+    perform pgqueue._register(p_queue_name);
+end
+$$;
+
+create or replace function pgqueue._default_partition(p_table text)
+returns regclass
+language sql stable
+as $$
+    -- The partition of a queue's table that takes what fits no other; null for a table that has none.
+    select p.partdefid::regclass
+    from pg_catalog.pg_partitioned_table p
+    join pg_catalog.pg_class c on c.oid = p.partrelid
+    where c.relnamespace = 'pgmq'::regnamespace and c.relname = p_table and p.partdefid <> 0;
+$$;
+
+create or replace function pgqueue._delete(p_queue_name text, p_msg_ids bigint[])
+returns setof bigint
+language plpgsql volatile
+set enable_seqscan = off
+as $$
+-- delete for a queue that is not compiled, and for names that are no queue's.
+begin
+    return query execute format($sql$
+        delete from pgmq.%1$I m
+        where m.msg_id = any($1)
+        returning m.msg_id
+    $sql$, 'q_' || pgqueue._table(p_queue_name))
+    using p_msg_ids;
+end
+$$;
+
+create or replace function pgqueue._deliver(
+    p_routing_key text, p_msgs jsonb[], p_headers jsonb[], p_delay timestamptz
+)
+returns table (queue_name text, msg_id bigint)
+language plpgsql volatile
+as $$
+-- Sends messages to every queue bound to the key, once each, in the order of their names; all or none.
+declare
+    v_queue_name text;
+begin
+    for v_queue_name in
+        select distinct b.queue_name
+        from pgmq.topic_bindings b
+        where p_routing_key ~ b.compiled_regex
+        order by b.queue_name
+    loop
+        return query
+        select v_queue_name, s.msg_id
+        from pgmq.send_batch(v_queue_name, p_msgs, p_headers, p_delay) as s (msg_id);
+    end loop;
+end
+$$;
+
+create or replace function pgqueue._filled(p_text text, p_name text)
+returns text
+language plpgsql immutable parallel safe
+as $$
+-- A text of the templates with the names of one queue put in: one pass of format(), so a name cannot become a marker.
+declare
+    v_name text := p_name;
+begin
+    return format(p_text, 'q_' || v_name, 'a_' || v_name, v_name || '$send', v_name || '$send_batch', v_name || '$floor', v_name || '$lower_floor', v_name || '$due', v_name || '$read', v_name || '$pop', v_name || '$delete', v_name || '$delete_batch', v_name || '$archive', v_name || '$archive_batch', v_name || '$set_vt', v_name || '$set_vt_batch', v_name || '$floor_id', 'pgqueue.' || quote_ident(v_name || '$floor_id'), v_name || '$floor_vt', 'pgqueue.' || quote_ident(v_name || '$floor_vt'), v_name || '$walk', 'pgqueue.' || quote_ident(v_name || '$walk'), v_name || '$notified', 'pgqueue.' || quote_ident(v_name || '$notified'), pgqueue._object_name('q_', v_name, '_pkey'), pgqueue._object_name('q_', v_name, '_ready_idx'), pgqueue._object_name('q_', v_name, '_waiting_idx'), pgqueue._object_name('q_', v_name, '_fifo_idx'), pgqueue._object_name('archived_at_idx_', v_name, ''));
+end
+$$;
+
+create or replace function pgqueue._forget(p_name text)
+returns void
+language plpgsql volatile
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+-- Drops what is left in schema pgqueue of a queue whose table is gone. Open to all: it leaves real queues alone.
+declare
+    v_object record;
+begin
+    if exists (
+        select from pg_class c where c.relnamespace = 'pgmq'::regnamespace and c.relname = 'q_' || p_name
+    ) then
+        return;
+    end if;
+    for v_object in
+        select p.proname as name, 'drop function pgqueue.%I' as command
+        from pg_proc p
+        where p.pronamespace = 'pgqueue'::regnamespace
+            and p.proname in (select p_name || '$' || t.suffix from pgqueue._compiled_texts(true) t)
+        union all
+        select c.relname, 'drop sequence pgqueue.%I'
+        from pg_class c
+        where c.relnamespace = 'pgqueue'::regnamespace
+            and c.relname in (
+                p_name || '$floor_id', p_name || '$floor_vt', p_name || '$walk', p_name || '$notified'
+            )
+    loop
+        execute format(v_object.command, v_object.name);
+    end loop;
+    delete from pgqueue.policy p where p.queue_name = p_name;
+end
+$$;
+
+create or replace function pgqueue._has_fifo_index(p_name text)
+returns boolean
+language sql stable
+as $$
+    -- Whether the queue has our index over groups; pgmq's own, a GIN over all headers, serves no grouped read.
+    select exists (
+        select
+        from pg_catalog.pg_index i
+        join pg_catalog.pg_class c on c.oid = i.indexrelid
+        join pg_catalog.pg_am a on a.oid = c.relam
+        where c.relnamespace = 'pgmq'::regnamespace
+            and c.relname = pgqueue._object_name('q_', p_name, '_fifo_idx')
+            and i.indisvalid
+            and a.amname = 'btree'
+    );
+$$;
+
+create or replace function pgqueue._has_index(p_index text)
+returns boolean
+language sql stable
+as $$
+    select exists (
+        select from pg_catalog.pg_class c
+        where c.relnamespace = 'pgmq'::regnamespace and c.relname = p_index and c.relkind in ('i', 'I')
+    );
+$$;
+
+create or replace function pgqueue._has_table(p_prefix text, p_name text)
+returns boolean
+language plpgsql stable
+as $$
+-- Whether that table of a queue is there, and is one that a queue can use. Asks the catalogue itself: a cache could
+-- hold what was true before the queue's lock was waited for.
+declare
+    v_class record;
+begin
+    select c.oid, c.relkind into v_class
+    from pg_catalog.pg_class c
+    where c.relnamespace = 'pgmq'::regnamespace and c.relname = p_prefix || p_name;
+    if not found then
+        return false;
+    end if;
+    if v_class.relkind not in ('r', 'p') then
+        raise wrong_object_type
+            using message = format('pgmq.%I is there, but it is no table: queue "%s" cannot be made', p_prefix || p_name, p_name);
+    end if;
+    if p_prefix = 'q_' and not exists (
+        select from pg_catalog.pg_attribute a
+        where a.attrelid = v_class.oid and a.attname = 'msg_id' and a.attidentity <> ''
+    ) then
+        raise wrong_object_type
+            using message = format('pgmq.%I is there, but it hands out no msg_id: queue "%s" cannot be made', 'q_' || p_name, p_name);
+    end if;
+    return true;
+end
+$$;
+
+create or replace function pgqueue._lock_queue(p_queue_name text)
+returns void
+language sql volatile
+as $$
+    -- One at a time may create, drop, compile or change the make of a queue; until the transaction ends.
+    select pg_advisory_xact_lock(hashtext('pgmq.queue_' || lower(p_queue_name)));
+$$;
+
+create or replace function pgqueue._make_indexes(p_name text)
+returns void
+language plpgsql volatile
+as $$
+-- The indexes that every queue has.
+begin
+    if not pgqueue._has_index(pgqueue._object_name('q_', p_name, '_ready_idx')) then
+        execute pgqueue._filled($ddl$
+            create index %25$I on pgmq.%1$I (msg_id) where isfinite(vt) and vt - enqueued_at < interval '1 second'
+        $ddl$, p_name);
+    end if;
+    if not pgqueue._has_index(pgqueue._object_name('q_', p_name, '_waiting_idx')) then
+        execute pgqueue._filled($ddl$
+            create index %26$I on pgmq.%1$I (vt) where (not isfinite(vt) or vt - enqueued_at >= interval '1 second')
+        $ddl$, p_name);
+    end if;
+    if not pgqueue._has_index(pgqueue._object_name('archived_at_idx_', p_name, '')) then
+        execute pgqueue._filled($ddl$
+            create index %28$I on pgmq.%2$I (archived_at)
+        $ddl$, p_name);
+    end if;
+end
+$$;
+
+create or replace function pgqueue._make_notified_sequence(p_name text)
+returns void
+language plpgsql volatile
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+-- Open to all, but only for queues that are there.
+begin
+    perform pgqueue._table(p_name);
+    perform pgqueue._make_sequences(p_name, array['notified']);
+end
+$$;
+
+create or replace function pgqueue._make_notify_trigger(p_name text, p_queue_name text)
+returns void
+language plpgsql volatile
+as $$
+-- Deferred: decided at commit, when the sender can be sure to wake a listener, and without waiting for other senders.
+declare
+    v_table text := 'q_' || p_name;
+begin
+    if exists (
+        select from pg_catalog.pg_trigger t
+        where t.tgrelid = format('pgmq.%I', v_table)::regclass
+            and t.tgname = 'trigger_notify_queue_insert_listeners'
+            and t.tginitdeferred
+            and t.tgargs = convert_to(p_queue_name, getdatabaseencoding()) || '\x00'::bytea
+    ) then
+        return;
+    end if;
+    execute format('drop trigger if exists trigger_notify_queue_insert_listeners on pgmq.%I', v_table);
+    execute format(
+        'create constraint trigger trigger_notify_queue_insert_listeners
+        after insert on pgmq.%I
+        deferrable initially deferred
+        for each row execute function pgmq.notify_queue_listeners(%L)',
+        v_table, p_queue_name
+    );
+end
+$$;
+
+create or replace function pgqueue._make_sequences(p_name text, p_suffixes text[])
+returns void
+language plpgsql volatile
+as $$
+-- Sequences of a queue that hold a number for all sessions, whatever rolls back. Anyone may set them: who abuses that
+-- delays a message by a second at most. Unlogged where the server knows that (15): a walk then writes no WAL.
+declare
+    v_suffix text;
+    v_sequence text;
+begin
+    foreach v_suffix in array p_suffixes loop
+        v_sequence := p_name || '$' || v_suffix;
+        continue when exists (
+            select from pg_catalog.pg_class c
+            where c.relnamespace = 'pgqueue'::regnamespace and c.relname = v_sequence
+        );
+        execute format(
+            case
+                when v_suffix = 'notified' or current_setting('server_version_num')::integer < 150000
+                then 'create sequence pgqueue.%I minvalue -9223372036854775808'
+                else 'create unlogged sequence pgqueue.%I minvalue -9223372036854775808'
+            end,
+            v_sequence
+        );
+        execute format('grant select, usage, update on sequence pgqueue.%I to public', v_sequence);
+    end loop;
+end
+$$;
+
+create or replace function pgqueue._notified(p_name text)
+returns regclass
+language sql stable
+as $$
+    -- The sequence that holds when a queue's listeners were last told, in microseconds; null if there is none.
+    select to_regclass('pgqueue.' || quote_ident(p_name || '$notified'));
+$$;
+
+create or replace function pgqueue._object_name(p_prefix text, p_name text, p_suffix text)
+returns text
+language sql immutable strict parallel safe
+as $$
+    -- An index's name; with the queue's MD5 where it would exceed 63 bytes and Postgres would cut it to another's.
+    select case
+        when octet_length(p_prefix || p_name || p_suffix) <= 63 then p_prefix || p_name || p_suffix
+        else p_prefix || md5(p_name) || p_suffix
+    end;
+$$;
+
+create or replace function pgqueue._read_where(p_queue_name text, p_vt integer, p_qty integer, p_conditional jsonb)
+returns setof pgmq.message_record
+language plpgsql volatile
+as $$
+-- A read of messages that contain p_conditional: it walks the queue, as no index serves every condition.
+declare
+    v_name text := pgqueue._table(p_queue_name);
+    v_ts timestamptz := clock_timestamp();
+begin
+    return query execute format($sql$
+update pgmq.%1$I m
+        set vt = $2, read_ct = m.read_ct + 1, last_read_at = $1
+        where m.msg_id = any(array(
+                    select m.msg_id
+                    from pgmq.%1$I m
+                    where m.vt <= $1 and m.message @> $4
+                    order by m.msg_id
+                    limit $3
+                    for update skip locked
+        ))
+        returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+    $sql$, 'q_' || v_name)
+    using v_ts, v_ts + make_interval(secs => p_vt), p_qty, p_conditional;
+end
+$$;
+
+create or replace function pgqueue._register(p_queue_name text)
+returns void
+language plpgsql volatile
+as $$
+-- Enters a queue whose tables are there, as what they are, and compiles it.
+begin
+    insert into pgmq.meta (queue_name, is_partitioned, is_unlogged)
+    select p_queue_name, c.relkind = 'p', c.relpersistence = 'u'
+    from pg_catalog.pg_class c
+    where c.relnamespace = 'pgmq'::regnamespace and c.relname = 'q_' || lower(p_queue_name)
+    on conflict do nothing;
+    perform pgqueue._compile_as_owner(lower(p_queue_name));
+end
+$$;
+
+create or replace function pgqueue._registered(p_queue_name text)
+returns text
+language sql stable
+as $$
+    -- The name under which a queue was created, whatever the case of the name given; null if there is none.
+    select m.queue_name::text
+    from pgmq.meta m
+    where lower(m.queue_name) = lower(p_queue_name)
+    order by m.queue_name <> p_queue_name
+    limit 1;
+$$;
+
+create or replace function pgqueue._send_batch(
+    p_queue_name text, p_msgs jsonb[], p_headers jsonb[], p_delay timestamptz
+)
+returns setof bigint
+language plpgsql volatile
+as $$
+-- send_batch for a queue that is not compiled, and for names that are no queue's.
+declare
+    v_name text;
+begin
+    perform pgqueue._check_batch(p_msgs, p_headers);
+    v_name := pgqueue._table(p_queue_name);
+    return query execute format($sql$
+        insert into pgmq.%1$I (vt, message, headers)
+        select coalesce($3, now()), b.message, b.headers
+        from unnest($1, $2) as b (message, headers)
+        returning msg_id
+    $sql$, 'q_' || v_name)
+    using p_msgs, p_headers, p_delay;
+end
+$$;
+
+create or replace function pgqueue._set_vt(p_queue_name text, p_msg_ids bigint[], p_vt timestamptz)
+returns setof pgmq.message_record
+language plpgsql volatile
+set enable_seqscan = off
+as $$
+-- set_vt for a queue that is not compiled, and for names that are no queue's.
+begin
+    return query execute format($sql$
+update pgmq.%1$I m
+        set vt = $2
+        where         m.msg_id = any($1)
+        returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+    $sql$, 'q_' || pgqueue._table(p_queue_name))
+    using p_msg_ids, p_vt;
+end
+$$;
+
+create or replace function pgqueue._table(p_queue_name text)
+returns text
+language plpgsql stable parallel safe
+as $$
+-- The queue's name in lower case, once it is sure that there is such a queue: a table, never a view.
+declare
+    v_name text := lower(p_queue_name);
+begin
+    if p_queue_name is null then
+        raise null_value_not_allowed using message = 'queue name cannot be null';
+    end if;
+    perform pgqueue._check_characters(p_queue_name);
+    if octet_length(v_name) > 61 or not exists (
+        select from pg_catalog.pg_class c
+        where c.oid = to_regclass(format('pgmq.%I', 'q_' || v_name)) and c.relkind in ('r', 'p')
+    ) then
+        raise undefined_table using message = format('queue "%s" does not exist', p_queue_name);
+    end if;
+    return v_name;
+end
+$$;
+
+create or replace function pgqueue._wants_compiling(p_name text)
+returns boolean
+language sql stable
+as $$
+    -- There is such a queue, of tables both, and neither it nor the installation has switched compiling off.
+    select
+        (
+            select count(*) = 2
+            from pg_catalog.pg_class c
+            where c.relnamespace = 'pgmq'::regnamespace
+                and c.relname in ('q_' || p_name, 'a_' || p_name)
+                and c.relkind in ('r', 'p')
+        )
+        and coalesce(
+            (select p.compiled from pgqueue.policy p where p.queue_name = p_name),
+            (select p.compiled from pgqueue.policy p where p.queue_name = ''),
+            true
+        );
+$$;
+
+create or replace function pgmq.acquire_queue_lock(queue_name text)
+returns void
+language plpgsql volatile
+as $$
+begin
+    perform pgqueue._lock_queue(queue_name);
+end
+$$;
+
+create or replace function pgmq.archive(queue_name text, msg_id bigint)
+returns boolean
+language plpgsql volatile
+as $$
+declare
+    v_function text := lower(queue_name) || '$archive';
+    v_found boolean;
+begin
+    if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
+        execute format('select pgqueue.%I($1)', v_function)
+        into v_found
+        using archive.msg_id;
+        return v_found;
+    end if;
+    return exists (select from pgqueue._archive(queue_name, array[archive.msg_id]));
+end
+$$;
+
+create or replace function pgmq.archive(queue_name text, msg_ids bigint[])
+returns setof bigint
+language plpgsql volatile
+as $$
+declare
+    v_function text := lower(queue_name) || '$archive_batch';
+begin
+    if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
+        return query execute format('select b.msg_id from pgqueue.%I($1) as b (msg_id)', v_function)
+        using msg_ids;
+    else
+        return query
+        select b.msg_id from pgqueue._archive(queue_name, msg_ids) as b (msg_id);
+    end if;
+end
+$$;
+
+create or replace function pgmq.bind_topic(pattern text, queue_name text)
+returns void
+language plpgsql volatile
+as $$
+declare
+    v_registered text := pgqueue._registered(queue_name);
+begin
+    perform pgmq.validate_topic_pattern(pattern);
+    if coalesce(queue_name, '') = '' then
+        raise exception 'queue_name cannot be NULL or empty';
+    end if;
+    if v_registered is null then
+        raise exception 'queue "%" does not exist', queue_name;
+    end if;
+    insert into pgmq.topic_bindings (pattern, queue_name)
+    values (pattern, v_registered)
+    on conflict on constraint topic_bindings_unique_pattern_queue do nothing;
+end
+$$;
+
+create or replace function pgmq.create(queue_name text)
+returns void
+language sql volatile
+as $$
+    select pgqueue._create(queue_name, false);
+$$;
+
+create or replace function pgmq.create_fifo_index(queue_name text)
+returns void
+language plpgsql volatile
+as $$
+-- The index that grouped reads need on long queues; the queue's grouped readers are compiled for it.
+declare
+    v_name text := pgqueue._table(queue_name);
+begin
+    perform pgqueue._lock_queue(v_name);
+    if not pgqueue._has_index(pgqueue._object_name('q_', v_name, '_fifo_idx')) then
+        execute pgqueue._filled($ddl$
+            create index %27$I on pgmq.%1$I (hashtextextended(coalesce(headers ->> 'x-pgmq-group', '_default_fifo_group'), 0), msg_id)
+        $ddl$, v_name);
+        perform pgqueue._compile_as_owner(v_name);
+    end if;
+end
+$$;
+
+create or replace function pgmq.create_fifo_indexes_all()
+returns void
+language plpgsql volatile
+as $$
+declare
+    v_queue record;
+begin
+    for v_queue in select m.queue_name from pgmq.meta m loop
+        perform pgmq.create_fifo_index(v_queue.queue_name);
+    end loop;
+end
+$$;
+
+create or replace function pgmq.create_non_partitioned(queue_name text)
+returns void
+language sql volatile
+as $$
+    select pgqueue._create(queue_name, false);
+$$;
+
+create or replace function pgmq.create_unlogged(queue_name text)
+returns void
+language sql volatile
+as $$
+    select pgqueue._create(queue_name, true);
+$$;
+
+create or replace function pgmq.delete(queue_name text, msg_id bigint)
+returns boolean
+language plpgsql volatile
+as $$
+declare
+    v_function text := lower(queue_name) || '$delete';
+    v_found boolean;
+begin
+    if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
+        execute format('select pgqueue.%I($1)', v_function)
+        into v_found
+        using delete.msg_id;
+        return v_found;
+    end if;
+    return exists (select from pgqueue._delete(queue_name, array[delete.msg_id]));
+end
+$$;
+
+create or replace function pgmq.delete(queue_name text, msg_ids bigint[])
+returns setof bigint
+language plpgsql volatile
+as $$
+declare
+    v_function text := lower(queue_name) || '$delete_batch';
+begin
+    if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
+        return query execute format('select b.msg_id from pgqueue.%I($1) as b (msg_id)', v_function)
+        using msg_ids;
+    else
+        return query
+        select b.msg_id from pgqueue._delete(queue_name, msg_ids) as b (msg_id);
+    end if;
+end
+$$;
+
+create or replace function pgmq.detach_archive(queue_name text)
+returns void
+language plpgsql volatile
+as $$
+begin
+    perform pgqueue._check_characters(queue_name);
+    raise warning 'detach_archive(queue_name) is deprecated and is a no-op. It will be removed in PGMQ v2.0. Archive tables are no longer member objects.';
+end
+$$;
+
+create or replace function pgmq.disable_notify_insert(queue_name text)
+returns void
+language plpgsql volatile
+as $$
+declare
+    v_name text := pgqueue._table(queue_name);
+begin
+    perform pgqueue._lock_queue(v_name);
+    if exists (
+        select from pg_catalog.pg_trigger t
+        where t.tgrelid = format('pgmq.%I', 'q_' || v_name)::regclass
+            and t.tgname = 'trigger_notify_queue_insert_listeners'
+    ) then
+        execute format('drop trigger trigger_notify_queue_insert_listeners on pgmq.%I', 'q_' || v_name);
+    end if;
+    delete from pgmq.notify_insert_throttle t where lower(t.queue_name) = v_name;
+end
+$$;
+
+create or replace function pgmq.drop_queue(queue_name text)
+returns boolean
+language plpgsql volatile
+as $$
+-- Drops a queue with its archive; false, with a notice, where there is none. Tables first: it waits for who uses them.
+declare
+    v_name text := lower(queue_name);
+    v_registered integer;
+begin
+    if queue_name is null then
+        raise null_value_not_allowed using message = 'queue name cannot be null';
+    end if;
+    perform pgqueue._check_characters(queue_name);
+    perform pgqueue._lock_queue(v_name);
+    if pgqueue._has_table('q_', v_name) then
+        execute format('drop table pgmq.%I', 'q_' || v_name);
+        execute format('drop table if exists pgmq.%I', 'a_' || v_name);
+        delete from pgmq.meta m where lower(m.queue_name) = v_name;
+        perform pgqueue._forget(v_name);
+        return true;
+    end if;
+    delete from pgmq.meta m where lower(m.queue_name) = v_name;
+    get diagnostics v_registered = row_count;
+    if v_registered = 0 then
+        raise notice 'pgmq queue `%` does not exist', queue_name;
+    end if;
+    return v_registered > 0;
+end
+$$;
+
+create or replace function pgmq.drop_queue(queue_name text, partitioned boolean)
+returns boolean
+language plpgsql volatile
+as $$
+begin
+    raise warning 'drop_queue(queue_name, partitioned) is deprecated and will be removed in PGMQ v2.0. Use drop_queue(queue_name) instead';
+    perform pgmq.drop_queue(queue_name);
+    return true;
+end
+$$;
+
+create or replace function pgmq.enable_notify_insert(queue_name text, throttle_interval_ms integer default 250)
+returns void
+language plpgsql volatile
+as $$
+declare
+    v_name text := lower(queue_name);
+    v_registered text := pgqueue._registered(queue_name);
+begin
+    perform pgqueue._check_characters(queue_name);
+    if throttle_interval_ms < 0 then
+        raise exception 'throttle_interval_ms must be non-negative';
+    end if;
+    if v_registered is null or not pgqueue._has_table('q_', v_name) then
+        raise exception 'queue "%" does not exist', queue_name;
+    end if;
+    if octet_length(format('pgmq.q_%s.INSERT', v_name)) > 63 then
+        raise exception 'queue name "%" is too long for a notification channel', queue_name
+            using hint = 'The channel pgmq.q_NAME.INSERT may have 63 bytes.';
+    end if;
+    perform pgqueue._lock_queue(v_name);
+    perform pgqueue._make_notified_sequence(v_name);
+    insert into pgmq.notify_insert_throttle as t (queue_name, throttle_interval_ms)
+    values (v_registered, enable_notify_insert.throttle_interval_ms)
+    on conflict on constraint notify_insert_throttle_queue_name_key do update
+        set throttle_interval_ms = excluded.throttle_interval_ms, last_notified_at = excluded.last_notified_at;
+    perform setval(pgqueue._notified(v_name), 0);
+    perform pgqueue._make_notify_trigger(v_name, v_registered);
+end
+$$;
+
+create or replace function pgmq.format_table_name(queue_name text, prefix text)
+returns text
+language plpgsql immutable
+as $$
+begin
+    perform pgqueue._check_characters(queue_name);
+    return lower(prefix || '_' || queue_name);
+end
+$$;
+
+create or replace function pgmq.list_notify_insert_throttles()
+returns table (queue_name text, throttle_interval_ms integer, last_notified_at timestamptz)
+language sql stable
+as $$
+    select
+        t.queue_name,
+        t.throttle_interval_ms,
+        greatest(
+            t.last_notified_at,
+            to_timestamp(pg_sequence_last_value(pgqueue._notified(lower(t.queue_name))) / 1000000.0)
+        )
+    from pgmq.notify_insert_throttle t
+    order by t.queue_name;
+$$;
+
+create or replace function pgmq.list_queues()
+returns setof pgmq.queue_record
+language sql stable
+as $$
+    select m.queue_name, m.is_partitioned, m.is_unlogged, m.created_at
+    from pgmq.meta m;
+$$;
+
+create or replace function pgmq.list_topic_bindings()
+returns table (pattern text, queue_name text, bound_at timestamptz, compiled_regex text)
+language sql stable
+as $$
+    select b.pattern, b.queue_name, b.bound_at, b.compiled_regex
+    from pgmq.topic_bindings b
+    order by b.bound_at desc, b.pattern, b.queue_name;
+$$;
+
+create or replace function pgmq.list_topic_bindings(queue_name text)
+returns table (pattern text, queue_name text, bound_at timestamptz, compiled_regex text)
+language sql stable
+as $$
+    select b.pattern, b.queue_name, b.bound_at, b.compiled_regex
+    from pgmq.topic_bindings b
+    where lower(b.queue_name) = lower(list_topic_bindings.queue_name)
+    order by b.bound_at desc, b.pattern;
+$$;
+
+create or replace function pgmq.metrics(queue_name text)
+returns pgmq.metrics_result
+language plpgsql volatile
+as $$
+-- default_partition_length: messages and archived ones that lie outside their partitions; null for a plain queue.
+declare
+    v_name text := pgqueue._table(queue_name);
+    v_spill regclass := pgqueue._default_partition('q_' || v_name);
+    v_archive_spill regclass := pgqueue._default_partition('a_' || v_name);
+    v_archived bigint;
+    v_result pgmq.metrics_result;
+begin
+    if v_archive_spill is not null then
+        execute format('select count(*) from %s', v_archive_spill) into v_archived;
+    end if;
+    execute format(
+        $sql$
+        select
+            $1,
+            s.queue_length,
+            extract(epoch from now() - s.newest)::integer,
+            extract(epoch from now() - s.oldest)::integer,
+            case when i.is_called then i.last_value else 0 end,
+            now(),
+            s.queue_visible_length,
+            case when $2 is not null or $3 is not null then s.spilled + coalesce($3, 0) end
+        from (
+            select
+                count(*) as queue_length,
+                count(*) filter (where m.vt <= now()) as queue_visible_length,
+                max(m.enqueued_at) as newest,
+                min(m.enqueued_at) as oldest,
+                count(*) filter (where m.tableoid = $2) as spilled
+            from pgmq.%1$I m
+        ) s
+        cross join %2$s i
+        $sql$,
+        'q_' || v_name,
+        pg_get_serial_sequence(format('pgmq.%I', 'q_' || v_name), 'msg_id')
+    )
+    into v_result
+    using queue_name, v_spill, v_archived;
+    return v_result;
+end
+$$;
+
+create or replace function pgmq.metrics_all()
+returns setof pgmq.metrics_result
+language plpgsql volatile
+as $$
+-- Of every queue whose tables are tables: a view in their place would run its author's code as whoever calls this.
+declare
+    v_queue record;
+begin
+    for v_queue in
+        select m.queue_name
+        from pgmq.meta m
+        join pg_catalog.pg_class c
+            on c.relname = 'q_' || lower(m.queue_name) and c.relnamespace = 'pgmq'::regnamespace
+        where c.relkind in ('r', 'p')
+    loop
+        return next pgmq.metrics(v_queue.queue_name);
+    end loop;
+end
+$$;
+
+create or replace function pgmq.notify_queue_listeners()
+returns trigger
+language plpgsql volatile
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+-- Runs at the sender's commit, for each message. When listeners were last told stands in a sequence, which no sender
+-- holds until another's commit. Arguments: the queue's name, and the table whose channel is told.
+declare
+    v_queue_name text := coalesce(tg_argv[0], substr(tg_table_name, 3));
+    v_table text := coalesce('q_' || lower(tg_argv[0]), tg_table_name);
+    v_sequence regclass := to_regclass('pgqueue.' || quote_ident(lower(v_queue_name) || '$notified'));
+    v_now bigint := date_part('epoch', clock_timestamp()) * 1000000;
+    v_gap bigint;
+    v_interval bigint;
+begin
+    v_gap := v_now - coalesce(pg_sequence_last_value(v_sequence), 0);
+    select t.throttle_interval_ms * 1000::bigint into v_interval
+    from pgmq.notify_insert_throttle t
+    where t.queue_name = v_queue_name;
+    -- A stamp in the future, of a clock set back, does not silence the queue.
+    if v_gap < 0 or v_gap >= v_interval then
+        perform setval(v_sequence, v_now);
+        perform pg_notify('pgmq.' || v_table || '.' || tg_op, null);
+    end if;
+    return null;
+end
+$$;
+
+create or replace function pgmq.pop(queue_name text, qty integer default 1)
+returns setof pgmq.message_record
+language plpgsql volatile
+as $$
+declare
+    v_function text := lower(queue_name) || '$pop';
+begin
+    if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
+        return query execute format('select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers from pgqueue.%I($1) m', v_function)
+        using qty;
+    else
+        return query
+        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers from pgqueue._claim(queue_name, null, qty, true) m;
+    end if;
+end
+$$;
+
+create or replace function pgmq.purge_queue(queue_name text)
+returns bigint
+language plpgsql volatile
+as $$
+-- Deletes all messages; says how many. By truncate where nobody else holds the table and this role may, else row by
+-- row: it never makes readers queue behind a lock that it waits for.
+declare
+    v_table text := 'q_' || pgqueue._table(queue_name);
+    v_purged bigint;
+begin
+    if has_table_privilege(format('pgmq.%I', v_table), 'truncate') then
+        begin
+            execute format('lock table pgmq.%I in access exclusive mode nowait', v_table);
+            execute format('select count(*) from pgmq.%I', v_table) into v_purged;
+            execute format('truncate table pgmq.%I', v_table);
+            return v_purged;
+        exception
+            when lock_not_available then
+                null;
+        end;
+    end if;
+    execute format('delete from pgmq.%I', v_table);
+    get diagnostics v_purged = row_count;
+    return v_purged;
+end
+$$;
+
+create or replace function pgmq.read(queue_name text, vt integer, qty integer, conditional jsonb default '{}')
+returns setof pgmq.message_record
+language plpgsql volatile
+as $$
+declare
+    v_function text := lower(queue_name) || '$read';
+begin
+    if conditional <> '{}' then
+        return query
+        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers from pgqueue._read_where(queue_name, read.vt, qty, conditional) m;
+    elsif to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
+        return query execute format('select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers from pgqueue.%I($1, $2) m', v_function)
+        using read.vt, qty;
+    else
+        return query
+        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers from pgqueue._claim(queue_name, read.vt, qty, false) m;
+    end if;
+end
+$$;
+
+create or replace function pgmq.read_grouped(queue_name text, vt integer, qty integer)
+returns setof pgmq.message_record
+language plpgsql volatile
+as $$
+begin
+    return query
+    select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers from pgqueue._claim_grouped(queue_name, $2, qty, 'batch') m;
+end
+$$;
+
+create or replace function pgmq.read_grouped_head(queue_name text, vt integer, qty integer)
+returns setof pgmq.message_record
+language plpgsql volatile
+as $$
+begin
+    return query
+    select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers from pgqueue._claim_grouped(queue_name, $2, qty, 'head') m;
+end
+$$;
+
+create or replace function pgmq.read_grouped_head_with_poll(
+    queue_name text,
+    vt integer,
+    qty integer,
+    max_poll_seconds integer default 5,
+    poll_interval_ms integer default 100
+)
+returns setof pgmq.message_record
+language plpgsql volatile
+as $$
+declare
+    v_stop timestamptz := clock_timestamp() + make_interval(secs => max_poll_seconds);
+begin
+    loop
+        return query
+        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers from pgmq.read_grouped_head(queue_name, $2, qty) m;
+        exit when found or clock_timestamp() >= v_stop;
+        perform pg_sleep(coalesce(poll_interval_ms, 100) / 1000.0);
+    end loop;
+end
+$$;
+
+create or replace function pgmq.read_grouped_rr(queue_name text, vt integer, qty integer)
+returns setof pgmq.message_record
+language plpgsql volatile
+as $$
+begin
+    return query
+    select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers from pgqueue._claim_grouped(queue_name, $2, qty, 'rr') m;
+end
+$$;
+
+create or replace function pgmq.read_grouped_rr_with_poll(
+    queue_name text,
+    vt integer,
+    qty integer,
+    max_poll_seconds integer default 5,
+    poll_interval_ms integer default 100
+)
+returns setof pgmq.message_record
+language plpgsql volatile
+as $$
+declare
+    v_stop timestamptz := clock_timestamp() + make_interval(secs => max_poll_seconds);
+begin
+    loop
+        return query
+        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers from pgmq.read_grouped_rr(queue_name, $2, qty) m;
+        exit when found or clock_timestamp() >= v_stop;
+        perform pg_sleep(coalesce(poll_interval_ms, 100) / 1000.0);
+    end loop;
+end
+$$;
+
+create or replace function pgmq.read_grouped_with_poll(
+    queue_name text,
+    vt integer,
+    qty integer,
+    max_poll_seconds integer default 5,
+    poll_interval_ms integer default 100
+)
+returns setof pgmq.message_record
+language plpgsql volatile
+as $$
+declare
+    v_stop timestamptz := clock_timestamp() + make_interval(secs => max_poll_seconds);
+begin
+    loop
+        return query
+        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers from pgmq.read_grouped(queue_name, $2, qty) m;
+        exit when found or clock_timestamp() >= v_stop;
+        perform pg_sleep(coalesce(poll_interval_ms, 100) / 1000.0);
+    end loop;
+end
+$$;
+
+create or replace function pgmq.read_with_poll(
+    queue_name text,
+    vt integer,
+    qty integer,
+    max_poll_seconds integer default 5,
+    poll_interval_ms integer default 100,
+    conditional jsonb default '{}'
+)
+returns setof pgmq.message_record
+language plpgsql volatile
+as $$
+declare
+    v_stop timestamptz := clock_timestamp() + make_interval(secs => max_poll_seconds);
+begin
+    loop
+        return query
+        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers from pgmq.read(queue_name, $2, qty, conditional) m;
+        exit when found or clock_timestamp() >= v_stop;
+        perform pg_sleep(coalesce(poll_interval_ms, 100) / 1000.0);
+    end loop;
+end
+$$;
+
+create or replace function pgmq.send(
+    queue_name text,
+    msg jsonb,
+    headers jsonb,
+    delay timestamptz
+)
+returns setof bigint
+language plpgsql volatile
+as $$
+declare
+    v_function text := lower(queue_name) || '$send';
+    v_msg_id bigint;
+begin
+    if delay is null then
+        raise not_null_violation using message = 'delay cannot be null';
+    end if;
+
+    if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
+        execute format('select pgqueue.%I($1, $2, $3)', v_function)
+        into v_msg_id
+        using msg, headers, delay;
+        return next v_msg_id;
+    else
+        return query
+        select s.msg_id
+        from pgqueue._send_batch(
+            queue_name, array[msg], array[headers], delay
+        ) as s (msg_id);
+    end if;
+end
+$$;
+
+create or replace function pgmq.send(
+    queue_name text,
+    msg jsonb
+)
+returns setof bigint
+language plpgsql volatile
+as $$
+declare
+    v_function text := lower(queue_name) || '$send';
+    v_msg_id bigint;
+begin
+
+    if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
+        execute format('select pgqueue.%I($1, $2, $3)', v_function)
+        into v_msg_id
+        using msg, null::jsonb, null::timestamptz;
+        return next v_msg_id;
+    else
+        return query
+        select s.msg_id
+        from pgqueue._send_batch(
+            queue_name, array[msg], null, null::timestamptz
+        ) as s (msg_id);
+    end if;
+end
+$$;
+
+create or replace function pgmq.send(
+    queue_name text,
+    msg jsonb,
+    headers jsonb
+)
+returns setof bigint
+language plpgsql volatile
+as $$
+declare
+    v_function text := lower(queue_name) || '$send';
+    v_msg_id bigint;
+begin
+
+    if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
+        execute format('select pgqueue.%I($1, $2, $3)', v_function)
+        into v_msg_id
+        using msg, headers, null::timestamptz;
+        return next v_msg_id;
+    else
+        return query
+        select s.msg_id
+        from pgqueue._send_batch(
+            queue_name, array[msg], array[headers], null::timestamptz
+        ) as s (msg_id);
+    end if;
+end
+$$;
+
+create or replace function pgmq.send(
+    queue_name text,
+    msg jsonb,
+    delay integer
+)
+returns setof bigint
+language plpgsql volatile
+as $$
+declare
+    v_function text := lower(queue_name) || '$send';
+    v_msg_id bigint;
+begin
+    if delay is null then
+        raise not_null_violation using message = 'delay cannot be null';
+    end if;
+
+    if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
+        execute format('select pgqueue.%I($1, $2, $3)', v_function)
+        into v_msg_id
+        using msg, null::jsonb, case when delay <> 0 then clock_timestamp() + make_interval(secs => delay) end;
+        return next v_msg_id;
+    else
+        return query
+        select s.msg_id
+        from pgqueue._send_batch(
+            queue_name, array[msg], null, case when delay <> 0 then clock_timestamp() + make_interval(secs => delay) end
+        ) as s (msg_id);
+    end if;
+end
+$$;
+
+create or replace function pgmq.send(
+    queue_name text,
+    msg jsonb,
+    delay timestamptz
+)
+returns setof bigint
+language plpgsql volatile
+as $$
+declare
+    v_function text := lower(queue_name) || '$send';
+    v_msg_id bigint;
+begin
+    if delay is null then
+        raise not_null_violation using message = 'delay cannot be null';
+    end if;
+
+    if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
+        execute format('select pgqueue.%I($1, $2, $3)', v_function)
+        into v_msg_id
+        using msg, null::jsonb, delay;
+        return next v_msg_id;
+    else
+        return query
+        select s.msg_id
+        from pgqueue._send_batch(
+            queue_name, array[msg], null, delay
+        ) as s (msg_id);
+    end if;
+end
+$$;
+
+create or replace function pgmq.send(
+    queue_name text,
+    msg jsonb,
+    headers jsonb,
+    delay integer
+)
+returns setof bigint
+language plpgsql volatile
+as $$
+declare
+    v_function text := lower(queue_name) || '$send';
+    v_msg_id bigint;
+begin
+    if delay is null then
+        raise not_null_violation using message = 'delay cannot be null';
+    end if;
+
+    if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
+        execute format('select pgqueue.%I($1, $2, $3)', v_function)
+        into v_msg_id
+        using msg, headers, case when delay <> 0 then clock_timestamp() + make_interval(secs => delay) end;
+        return next v_msg_id;
+    else
+        return query
+        select s.msg_id
+        from pgqueue._send_batch(
+            queue_name, array[msg], array[headers], case when delay <> 0 then clock_timestamp() + make_interval(secs => delay) end
+        ) as s (msg_id);
+    end if;
+end
+$$;
+
+create or replace function pgmq.send_batch(
+    queue_name text,
+    msgs jsonb[],
+    headers jsonb[],
+    delay timestamptz
+)
+returns setof bigint
+language plpgsql volatile
+as $$
+declare
+    v_function text := lower(queue_name) || '$send_batch';
+begin
+    perform pgqueue._check_batch(msgs, headers);
+    if delay is null then
+        raise not_null_violation using message = 'delay cannot be null';
+    end if;
+
+    if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
+        return query execute format('select b.msg_id from pgqueue.%I($1, $2, $3) as b (msg_id)', v_function)
+        using msgs, headers, delay;
+    else
+        return query
+        select b.msg_id
+        from pgqueue._send_batch(
+            queue_name, msgs, headers, delay
+        ) as b (msg_id);
+    end if;
+end
+$$;
+
+create or replace function pgmq.send_batch(
+    queue_name text,
+    msgs jsonb[]
+)
+returns setof bigint
+language plpgsql volatile
+as $$
+declare
+    v_function text := lower(queue_name) || '$send_batch';
+begin
+
+    if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
+        return query execute format('select b.msg_id from pgqueue.%I($1, $2, $3) as b (msg_id)', v_function)
+        using msgs, null::jsonb[], null::timestamptz;
+    else
+        return query
+        select b.msg_id
+        from pgqueue._send_batch(
+            queue_name, msgs, null, null::timestamptz
+        ) as b (msg_id);
+    end if;
+end
+$$;
+
+create or replace function pgmq.send_batch(
+    queue_name text,
+    msgs jsonb[],
+    headers jsonb[]
+)
+returns setof bigint
+language plpgsql volatile
+as $$
+declare
+    v_function text := lower(queue_name) || '$send_batch';
+begin
+
+    if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
+        return query execute format('select b.msg_id from pgqueue.%I($1, $2, $3) as b (msg_id)', v_function)
+        using msgs, headers, null::timestamptz;
+    else
+        return query
+        select b.msg_id
+        from pgqueue._send_batch(
+            queue_name, msgs, headers, null::timestamptz
+        ) as b (msg_id);
+    end if;
+end
+$$;
+
+create or replace function pgmq.send_batch(
+    queue_name text,
+    msgs jsonb[],
+    delay integer
+)
+returns setof bigint
+language plpgsql volatile
+as $$
+declare
+    v_function text := lower(queue_name) || '$send_batch';
+begin
+    perform pgqueue._check_batch(msgs, null);
+    if delay is null then
+        raise not_null_violation using message = 'delay cannot be null';
+    end if;
+
+    if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
+        return query execute format('select b.msg_id from pgqueue.%I($1, $2, $3) as b (msg_id)', v_function)
+        using msgs, null::jsonb[], case when delay <> 0 then clock_timestamp() + make_interval(secs => delay) end;
+    else
+        return query
+        select b.msg_id
+        from pgqueue._send_batch(
+            queue_name, msgs, null, case when delay <> 0 then clock_timestamp() + make_interval(secs => delay) end
+        ) as b (msg_id);
+    end if;
+end
+$$;
+
+create or replace function pgmq.send_batch(
+    queue_name text,
+    msgs jsonb[],
+    delay timestamptz
+)
+returns setof bigint
+language plpgsql volatile
+as $$
+declare
+    v_function text := lower(queue_name) || '$send_batch';
+begin
+    perform pgqueue._check_batch(msgs, null);
+    if delay is null then
+        raise not_null_violation using message = 'delay cannot be null';
+    end if;
+
+    if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
+        return query execute format('select b.msg_id from pgqueue.%I($1, $2, $3) as b (msg_id)', v_function)
+        using msgs, null::jsonb[], delay;
+    else
+        return query
+        select b.msg_id
+        from pgqueue._send_batch(
+            queue_name, msgs, null, delay
+        ) as b (msg_id);
+    end if;
+end
+$$;
+
+create or replace function pgmq.send_batch(
+    queue_name text,
+    msgs jsonb[],
+    headers jsonb[],
+    delay integer
+)
+returns setof bigint
+language plpgsql volatile
+as $$
+declare
+    v_function text := lower(queue_name) || '$send_batch';
+begin
+    perform pgqueue._check_batch(msgs, headers);
+    if delay is null then
+        raise not_null_violation using message = 'delay cannot be null';
+    end if;
+
+    if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
+        return query execute format('select b.msg_id from pgqueue.%I($1, $2, $3) as b (msg_id)', v_function)
+        using msgs, headers, case when delay <> 0 then clock_timestamp() + make_interval(secs => delay) end;
+    else
+        return query
+        select b.msg_id
+        from pgqueue._send_batch(
+            queue_name, msgs, headers, case when delay <> 0 then clock_timestamp() + make_interval(secs => delay) end
+        ) as b (msg_id);
+    end if;
+end
+$$;
+
+create or replace function pgmq.send_batch_topic(
+    routing_key text, msgs jsonb[], headers jsonb[], delay timestamptz
+)
+returns table (queue_name text, msg_id bigint)
+language plpgsql volatile
+as $$
+begin
+    perform pgmq.validate_routing_key(routing_key);
+    perform pgqueue._check_batch(msgs, headers);
+    return query
+    select d.queue_name, d.msg_id
+    from pgqueue._deliver(routing_key, msgs, headers, delay) d;
+end
+$$;
+
+create or replace function pgmq.send_batch_topic(
+    routing_key text, msgs jsonb[]
+)
+returns table (queue_name text, msg_id bigint)
+language sql volatile
+as $$
+    select d.queue_name, d.msg_id
+    from pgmq.send_batch_topic(
+        routing_key,
+        msgs,
+null,
+now()
+    ) d;
+$$;
+
+create or replace function pgmq.send_batch_topic(
+    routing_key text, msgs jsonb[], headers jsonb[]
+)
+returns table (queue_name text, msg_id bigint)
+language sql volatile
+as $$
+    select d.queue_name, d.msg_id
+    from pgmq.send_batch_topic(
+        routing_key,
+        msgs,
+headers,
+now()
+    ) d;
+$$;
+
+create or replace function pgmq.send_batch_topic(
+    routing_key text, msgs jsonb[], delay integer
+)
+returns table (queue_name text, msg_id bigint)
+language sql volatile
+as $$
+    select d.queue_name, d.msg_id
+    from pgmq.send_batch_topic(
+        routing_key,
+        msgs,
+null,
+case when delay = 0 then now() else clock_timestamp() + make_interval(secs => delay) end
+    ) d;
+$$;
+
+create or replace function pgmq.send_batch_topic(
+    routing_key text, msgs jsonb[], delay timestamptz
+)
+returns table (queue_name text, msg_id bigint)
+language sql volatile
+as $$
+    select d.queue_name, d.msg_id
+    from pgmq.send_batch_topic(
+        routing_key,
+        msgs,
+null,
+delay
+    ) d;
+$$;
+
+create or replace function pgmq.send_batch_topic(
+    routing_key text, msgs jsonb[], headers jsonb[], delay integer
+)
+returns table (queue_name text, msg_id bigint)
+language sql volatile
+as $$
+    select d.queue_name, d.msg_id
+    from pgmq.send_batch_topic(
+        routing_key,
+        msgs,
+headers,
+case when delay = 0 then now() else clock_timestamp() + make_interval(secs => delay) end
+    ) d;
+$$;
+
+create or replace function pgmq.send_topic(routing_key text, msg jsonb, headers jsonb, delay integer)
+returns integer
+language plpgsql volatile
+as $$
+declare
+    v_sent integer;
+begin
+    perform pgmq.validate_routing_key(routing_key);
+    if msg is null then
+        raise exception 'msg cannot be NULL';
+    end if;
+    if delay < 0 then
+        raise exception 'delay cannot be negative, got: %', delay;
+    end if;
+    select count(*) into v_sent
+    from pgqueue._deliver(
+        routing_key,
+        array[msg],
+        array[headers],
+        case when delay = 0 then now() else clock_timestamp() + make_interval(secs => delay) end
+    );
+    return v_sent;
+end
+$$;
+
+create or replace function pgmq.send_topic(routing_key text, msg jsonb)
+returns integer
+language sql volatile
+as $$
+    select pgmq.send_topic(routing_key, msg, null, 0);
+$$;
+
+create or replace function pgmq.send_topic(routing_key text, msg jsonb, delay integer)
+returns integer
+language sql volatile
+as $$
+    select pgmq.send_topic(routing_key, msg, null, delay);
+$$;
+
+create or replace function pgmq.set_vt(
+    queue_name text,
+    msg_id bigint,
+    vt timestamptz
+)
+returns setof pgmq.message_record
+language plpgsql volatile
+as $$
+declare
+    v_function text := lower(queue_name) || '$set_vt';
+    v_vt timestamptz := $3;
+begin
+    if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
+        return query execute format('select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers from pgqueue.%I($1, $2) m', v_function)
+        using $2, v_vt;
+    else
+        return query
+        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers from pgqueue._set_vt(queue_name, array[$2], v_vt) m;
+    end if;
+end
+$$;
+
+create or replace function pgmq.set_vt(
+    queue_name text,
+    msg_id bigint,
+    vt integer
+)
+returns setof pgmq.message_record
+language plpgsql volatile
+as $$
+declare
+    v_function text := lower(queue_name) || '$set_vt';
+    v_vt timestamptz := clock_timestamp() + make_interval(secs => $3);
+begin
+    if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
+        return query execute format('select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers from pgqueue.%I($1, $2) m', v_function)
+        using $2, v_vt;
+    else
+        return query
+        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers from pgqueue._set_vt(queue_name, array[$2], v_vt) m;
+    end if;
+end
+$$;
+
+create or replace function pgmq.set_vt(
+    queue_name text,
+    msg_ids bigint[],
+    vt timestamptz
+)
+returns setof pgmq.message_record
+language plpgsql volatile
+as $$
+declare
+    v_function text := lower(queue_name) || '$set_vt_batch';
+    v_vt timestamptz := $3;
+begin
+    if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
+        return query execute format('select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers from pgqueue.%I($1, $2) m', v_function)
+        using $2, v_vt;
+    else
+        return query
+        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers from pgqueue._set_vt(queue_name, $2, v_vt) m;
+    end if;
+end
+$$;
+
+create or replace function pgmq.set_vt(
+    queue_name text,
+    msg_ids bigint[],
+    vt integer
+)
+returns setof pgmq.message_record
+language plpgsql volatile
+as $$
+declare
+    v_function text := lower(queue_name) || '$set_vt_batch';
+    v_vt timestamptz := clock_timestamp() + make_interval(secs => $3);
+begin
+    if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
+        return query execute format('select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers from pgqueue.%I($1, $2) m', v_function)
+        using $2, v_vt;
+    else
+        return query
+        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers from pgqueue._set_vt(queue_name, $2, v_vt) m;
+    end if;
+end
+$$;
+
+create or replace function pgmq.test_routing(routing_key text)
+returns table (pattern text, queue_name text, compiled_regex text)
+language plpgsql stable
+as $$
+begin
+    perform pgmq.validate_routing_key(routing_key);
+    return query
+    select b.pattern, b.queue_name, b.compiled_regex
+    from pgmq.topic_bindings b
+    where routing_key ~ b.compiled_regex
+    order by b.pattern;
+end
+$$;
+
+create or replace function pgmq.unbind_topic(pattern text, queue_name text)
+returns boolean
+language plpgsql volatile
+as $$
+begin
+    if coalesce(pattern, '') = '' then
+        raise exception 'pattern cannot be NULL or empty';
+    end if;
+    if coalesce(queue_name, '') = '' then
+        raise exception 'queue_name cannot be NULL or empty';
+    end if;
+    delete from pgmq.topic_bindings b
+    where b.pattern = unbind_topic.pattern and lower(b.queue_name) = lower(unbind_topic.queue_name);
+    return found;
+end
+$$;
+
+create or replace function pgmq.update_notify_insert(queue_name text, throttle_interval_ms integer)
+returns void
+language plpgsql volatile
+as $$
+declare
+    v_registered text := pgqueue._registered(queue_name);
+begin
+    if throttle_interval_ms < 0 then
+        raise exception 'throttle_interval_ms must be non-negative, got: %', throttle_interval_ms;
+    end if;
+    if v_registered is null then
+        raise exception 'queue "%" does not exist', queue_name;
+    end if;
+    update pgmq.notify_insert_throttle t
+    set throttle_interval_ms = update_notify_insert.throttle_interval_ms, last_notified_at = to_timestamp(0)
+    where t.queue_name = v_registered;
+    if not found then
+        raise exception 'queue "%" does not have notify_insert enabled. Enable it first using pgmq.enable_notify_insert()', queue_name;
+    end if;
+    perform setval(pgqueue._notified(lower(v_registered)), 0);
+end
+$$;
+
+create or replace function pgmq.validate_queue_name(queue_name text)
+returns void
+language plpgsql immutable
+as $$
+begin
+    perform pgqueue._check_name(queue_name);
+end
+$$;
+
+create or replace function pgmq.validate_routing_key(routing_key text)
+returns boolean
+language plpgsql immutable
+as $$
+begin
+    if coalesce(routing_key, '') = '' then
+        raise exception 'routing_key cannot be NULL or empty';
+    elsif length(routing_key) > 255 then
+        raise exception 'routing_key length cannot exceed 255 characters, got % characters', length(routing_key);
+    elsif routing_key !~ '^[a-zA-Z0-9._-]+$' then
+        raise exception 'routing_key contains invalid characters. Only alphanumeric, dots, hyphens, and underscores are allowed. Got: %', routing_key;
+    elsif routing_key ~ '^\.' then
+        raise exception 'routing_key cannot start with a dot. Got: %', routing_key;
+    elsif routing_key ~ '\.$' then
+        raise exception 'routing_key cannot end with a dot. Got: %', routing_key;
+    elsif routing_key ~ '\.\.' then
+        raise exception 'routing_key cannot contain consecutive dots. Got: %', routing_key;
+    end if;
+    return true;
+end
+$$;
+
+create or replace function pgmq.validate_topic_pattern(pattern text)
+returns boolean
+language plpgsql immutable
+as $$
+begin
+    if coalesce(pattern, '') = '' then
+        raise exception 'pattern cannot be NULL or empty';
+    elsif length(pattern) > 255 then
+        raise exception 'pattern length cannot exceed 255 characters, got % characters', length(pattern);
+    elsif pattern !~ '^[a-zA-Z0-9._\-*#]+$' then
+        raise exception 'pattern contains invalid characters. Only alphanumeric, dots, hyphens, underscores, *, and # are allowed. Got: %', pattern;
+    elsif pattern ~ '^\.' then
+        raise exception 'pattern cannot start with a dot. Got: %', pattern;
+    elsif pattern ~ '\.$' then
+        raise exception 'pattern cannot end with a dot. Got: %', pattern;
+    elsif pattern ~ '\.\.' then
+        raise exception 'pattern cannot contain consecutive dots. Got: %', pattern;
+    elsif pattern ~ '\*\*' then
+        raise exception 'pattern cannot contain consecutive stars (**). Use # for multi-segment matching. Got: %', pattern;
+    elsif pattern ~ '##' then
+        raise exception 'pattern cannot contain consecutive hashes (##). A single # already matches zero or more segments. Got: %', pattern;
+    elsif pattern ~ '\*#|#\*' then
+        raise exception 'pattern cannot contain adjacent wildcards (*# or #*). Separate wildcards with dots. Got: %', pattern;
+    end if;
+    return true;
+end
+$$;
+
+create or replace function pgqueue.compile(queue_name text)
+returns boolean
+language plpgsql volatile
+as $$
+-- Makes the compiled functions of a queue anew; says whether it is compiled now (its name may be too long, or compiling
+-- switched off by decompile). For the owner of its table and those who may create queues.
+declare
+    v_name text := pgqueue._table(queue_name);
+begin
+    perform pgqueue._check_rights(v_name);
+    if has_table_privilege('pgqueue.policy', 'delete') then
+        delete from pgqueue.policy p where p.queue_name = v_name and not p.compiled;
+    end if;
+    return pgqueue._compile_as_owner(v_name);
+end
+$$;
+
+create or replace function pgqueue.decompile(queue_name text)
+returns void
+language plpgsql volatile
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+-- Switches compiling off for a queue and drops its compiled functions, to save the memory that each session pays for
+-- them; calls by name go on. compile(queue_name) switches it on again. For the installation's owner.
+declare
+    v_name text := pgqueue._table(queue_name);
+    v_function text;
+begin
+    perform pgqueue._lock_queue(v_name);
+    insert into pgqueue.policy (queue_name, compiled)
+    values (v_name, false)
+    on conflict on constraint policy_pkey do update set compiled = false;
+    for v_function in
+        select p.proname::text
+        from pg_proc p
+        where p.pronamespace = 'pgqueue'::regnamespace
+            and p.proname in (select v_name || '$' || t.suffix from pgqueue._compiled_texts(true) t)
+    loop
+        execute format('drop function pgqueue.%I', v_function);
+    end loop;
+end
+$$;
+
+create or replace function pgqueue.peek(queue_name text, qty integer default 10, after_msg_id bigint default 0)
+returns setof pgmq.message_record
+language plpgsql stable
+as $$
+-- Looks at messages in the order of their ids, visible or not, and changes nothing. Page on with the last id seen.
+begin
+    return query execute format($sql$
+        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+        from pgmq.%1$I m
+        where m.msg_id > $1
+        order by m.msg_id
+        limit $2
+    $sql$, 'q_' || pgqueue._table(queue_name))
+    using after_msg_id, qty;
+end
+$$;
+
+create or replace function pgqueue.version(
+    out schema_version integer, out package_version text, out pgmq_version text
+)
+language plpgsql stable parallel safe
+as $$
+-- What is installed: the highest migration, the package that brought it, and the pgmq whose behaviour it matches.
+begin
+    perform 'pgmq.meta'::regclass;
+    schema_version := 1;
+    package_version := '0.1.0';
+    pgmq_version := '1.13.1';
+end
+$$;
+
+-- Rights as in pgmq: the schema is closed, who may use it may call everything, and the rights on a queue's tables decide.
+-- Said in full, since default privileges may be hardened.
+grant execute on all functions in schema pgmq to public;
+grant execute on all functions in schema pgqueue to public;
+revoke execute on function
+    pgqueue._compile(text, boolean),
+    pgqueue._compile_all(),
+    pgqueue._make_sequences(text, text[]),
+    pgqueue.decompile(text)
+from public;
+
+select pgqueue._compile_all() as compiled_queues;
+-- A fresh installation is at the newest schema version: all migrations are on record.
+insert into pgqueue.migration (id, name, checksum, breaking)
+values
+    (1, 'initial', '99862facd0ed37f3b53cf3db74dbcc4274072dc697d1a4b172766349b6a2bdbf', false)
+on conflict (id) do nothing;
+
+commit;

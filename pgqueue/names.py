@@ -1,0 +1,91 @@
+"""Names: of a queue, and of every database object that belongs to one queue.
+
+The rule for queue names is stated in SQL (`pgqueue._check_name`), since callers without Python must meet it;
+`tidy` mirrors it for those who print SQL without a database, and a test puts odd names through both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from .errors import BadName
+
+#: Longest queue name in characters, as in pgmq.
+MAX_CHARACTERS = 47
+#: Longest queue name in bytes once lower-cased: the table `q_NAME` must fit Postgres's 63.
+MAX_BYTES = 61
+#: Longest name in bytes that is compiled: `NAME$archive_batch` and its like must fit 63.
+MAX_COMPILED_BYTES = 47
+
+#: The compiled functions of a queue, in the order in which they are made: callees first.
+FUNCTIONS = (
+    "send",
+    "send_batch",
+    "floor",
+    "lower_floor",
+    "due",
+    "read",
+    "pop",
+    "delete",
+    "delete_batch",
+    "archive",
+    "archive_batch",
+    "set_vt",
+    "set_vt_batch",
+)
+#: The compiled functions of a queue that has a FIFO index.
+GROUPED_FUNCTIONS: tuple[str, ...] = ()
+#: The sequences that hold where live rows begin (design: the floor), and when this was last looked up.
+FLOOR_SEQUENCES = ("floor_id", "floor_vt", "walk")
+#: The sequence that holds when listeners were last notified.
+NOTIFY_SEQUENCE = "notified"
+
+
+@dataclass(frozen=True)
+class QueueNames:
+    """What belongs to one queue: `name` as it is stored (lower case), and the names made from it."""
+
+    name: str
+
+    @property
+    def table(self) -> str:
+        return f"q_{self.name}"
+
+    @property
+    def archive(self) -> str:
+        return f"a_{self.name}"
+
+    def part(self, suffix: str) -> str:
+        """Name in schema `pgqueue` of a compiled function or a sequence of this queue."""
+        return f"{self.name}${suffix}"
+
+    @property
+    def compilable(self) -> bool:
+        return len(self.name.encode()) <= MAX_COMPILED_BYTES
+
+
+def object_name(prefix: str, name: str, suffix: str) -> str:
+    """Name of an index: `prefix name suffix`, or with the name's MD5 where that would exceed 63 bytes."""
+    whole = prefix + name + suffix
+    if len(whole.encode()) <= 63:
+        return whole
+    return prefix + hashlib.md5(name.encode(), usedforsecurity=False).hexdigest() + suffix
+
+
+def tidy(queue_name: str) -> QueueNames:
+    """Check a queue's name and give the names made from it.
+
+    Raises:
+        BadName: empty or blank, holds `$`, `;`, `--` or `'`, over 47 characters, or over 61 bytes in lower case.
+    """
+    if not queue_name.strip():
+        raise BadName("queue name cannot be empty or blank")
+    if any(mark in queue_name for mark in ("$", ";", "--", "'")):
+        raise BadName("queue name contains invalid characters: $, ;, --, or \\'")
+    if len(queue_name) > MAX_CHARACTERS:
+        raise BadName(f"queue name is too long, maximum length is {MAX_CHARACTERS} characters")
+    name = queue_name.lower()
+    if len(name.encode()) > MAX_BYTES:
+        raise BadName(f"queue name is too long, maximum length is {MAX_BYTES} bytes")
+    return QueueNames(name)

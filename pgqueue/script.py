@@ -1,0 +1,120 @@
+"""SQL as text: the install script, what belongs to one queue, the migrations. Needs no database."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+from jinja2 import Environment
+
+from .names import FUNCTIONS, GROUPED_FUNCTIONS, tidy
+from .sqltext import Fragment, dynamic_queue, environment, literal, normalise, static_queue, templates_folder
+
+HEADER = "-- Generated from sql/templates by tools/render.py: change those, not this file.\n"
+
+
+@dataclass(frozen=True)
+class Migration:
+    """One numbered step of the schema's state; frozen once released."""
+
+    id: int
+    name: str
+    sql: str
+
+    @property
+    def checksum(self) -> str:
+        """SHA-256 of its text."""
+        return hashlib.sha256(self.sql.encode()).hexdigest()
+
+    @property
+    def breaking(self) -> bool:
+        """Whether older programs must refuse to work with the schema after it."""
+        return self.sql.startswith("-- breaking")
+
+
+@dataclass(frozen=True)
+class _CompiledTemplate:
+    suffix: Fragment
+    template: str
+    grouped: bool
+
+
+def migrations(folder: Path | None = None) -> tuple[Migration, ...]:
+    """All migrations, in order. File names are `NNNN_what.sql`, numbered from 1 without a gap."""
+    found = []
+    for file in sorted((folder or templates_folder() / "migrations").glob("*.sql")):
+        number, name = re.fullmatch(r"(\d{4})_([a-z0-9_]+)\.sql", file.name).groups()  # type: ignore[union-attr]
+        found.append(Migration(int(number), name, file.read_text(encoding="utf-8")))
+    assert [m.id for m in found] == list(range(1, len(found) + 1)), "migrations are numbered without a gap"
+    return tuple(found)
+
+
+def package_version() -> str:
+    """The version of this package."""
+    return version("pgqueue")
+
+
+@cache
+def _jinja() -> Environment:
+    jinja = environment()
+    steps = migrations()
+    jinja.globals.update(
+        q=dynamic_queue(),
+        functions=[
+            _CompiledTemplate(Fragment(suffix), f"compiled/{suffix}.sql.jinja", suffix in GROUPED_FUNCTIONS)
+            for suffix in (*FUNCTIONS, *GROUPED_FUNCTIONS)
+        ],
+        helper_templates=_templates("functions/_*.sql.jinja"),
+        function_templates=_templates("functions/pgmq/*.sql.jinja") + _templates("functions/pgqueue/*.sql.jinja"),
+        migrations=[
+            {"id": m.id, "name": literal(m.name), "checksum": literal(m.checksum), "breaking": m.breaking}
+            for m in steps
+        ],
+        schema_version=steps[-1].id,
+        package_version=literal(package_version()),
+    )
+    return jinja
+
+
+def _templates(pattern: str) -> list[str]:
+    folder = templates_folder()
+    return sorted(str(file.relative_to(folder)) for file in folder.glob(pattern))
+
+
+def _render(template: str, **context: object) -> str:
+    return normalise(_jinja().get_template(template).render(**context))
+
+
+def install_sql(transaction: bool = True) -> str:
+    """The whole installation.
+
+    Args:
+        transaction: With `begin` and `commit` around, for `psql -f`; without, for tools that bring their own.
+    """
+    body = _render("install.sql.jinja")
+    return HEADER + (f"begin;\n\n{body}\ncommit;\n" if transaction else f"\n{body}")
+
+
+def functions_sql() -> str:
+    """The functions part alone, which an upgrade runs after its migrations."""
+    return _render("functions.sql.jinja")
+
+
+def uninstall_sql() -> str:
+    """What drops an installation of few queues in one go; `pgqueue uninstall` goes in steps."""
+    return _render("uninstall.sql.jinja")
+
+
+def queue_sql(queue_name: str, *, unlogged: bool = False, grouped: bool = False) -> str:
+    """What one queue is made of, with its names put in: tables, indexes, compiled functions.
+
+    Raises:
+        BadName: `queue_name` is not a legal name.
+    """
+    q = static_queue(tidy(queue_name))
+    functions = [f for f in _jinja().globals["functions"] if grouped or not f.grouped]  # type: ignore[attr-defined]
+    return _render("queue.sql.jinja", q=q, unlogged=unlogged, grouped=grouped, functions=functions)

@@ -1,0 +1,2 @@
+-- The first schema: what state/ and layout/ held at the first release. Later changes of state follow as files of their
+-- own; this one has nothing to do, since a fresh installation starts with it.
