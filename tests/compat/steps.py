@@ -1,0 +1,419 @@
+"""What a random sequence is made of: calls of every function of pgmq, and what surrounds them.
+
+A step is plain data and prints as the SQL it runs. Amounts of time are multiples of ten seconds, so that no
+message becomes visible by the seconds that a run takes; only `travel` makes time pass.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class At:
+    """A point in time, `seconds` from now on the server's clock."""
+
+    seconds: int
+
+
+@dataclass(frozen=True)
+class Arg:
+    name: str
+    type: str
+    value: Any  # None, bool, int, str (for jsonb: its text), At, or a tuple of these
+
+    def __str__(self) -> str:
+        return f"{self.name} => {literal(self.type, self.value)}"
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of pgmq.FUNCTION by argument names."""
+
+    function: str
+    args: tuple[Arg, ...] = ()
+
+    def __str__(self) -> str:
+        return f"select * from pgmq.{self.function}({', '.join(map(str, self.args))})"
+
+    def value(self, name: str) -> Any:
+        """The value of an argument; None if it is not given."""
+        return next((arg.value for arg in self.args if arg.name == name), None)
+
+    def has(self, name: str) -> bool:
+        return any(arg.name == name for arg in self.args)
+
+
+@dataclass(frozen=True)
+class Control:
+    """begin, commit, rollback, savepoint, rollback_to: played where they make sense, else passed over."""
+
+    word: str
+
+    def __str__(self) -> str:
+        return {"rollback_to": "rollback to s", "savepoint": "savepoint s"}.get(self.word, self.word)
+
+
+@dataclass(frozen=True)
+class Travel:
+    """Time passes: every message of both sides becomes `seconds` older."""
+
+    seconds: int
+
+    def __str__(self) -> str:
+        return f"-- {self.seconds} seconds pass"
+
+
+@dataclass(frozen=True)
+class Compiling:
+    """On our side only: pgqueue.compile or pgqueue.decompile of a queue."""
+
+    word: str
+    queue: str
+
+    def __str__(self) -> str:
+        return f"select pgqueue.{self.word}({literal('text', self.queue)})  -- ours only"
+
+
+@dataclass(frozen=True)
+class RawInsert:
+    """A row written into the queue's table past the API, as some clients do."""
+
+    queue: str
+    message: str
+
+    def __str__(self) -> str:
+        values = f"clock_timestamp(), {literal('jsonb', self.message)}"
+        return f"insert into {queue_table(self.queue)} (vt, message) values ({values})"
+
+
+Step = Call | Control | Travel | Compiling | RawInsert
+
+
+def queue_table(queue: str) -> str:
+    """The table of a queue as SQL."""
+    name = f"q_{queue}".lower().replace('"', '""')
+    return f'pgmq."{name}"'
+
+
+def literal(kind: str, value: Any) -> str:
+    """A value as SQL of that type."""
+    if value is None:
+        return f"null::{kind}"
+    if isinstance(value, At):
+        return f"clock_timestamp() + make_interval(secs => {value.seconds})"
+    if isinstance(value, tuple):
+        items = ", ".join(literal(kind.removesuffix("[]"), item) for item in value)
+        return f"array[{items}]::{kind}"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int):
+        return f"{value}::{kind}" if value >= 0 else f"({value})::{kind}"
+    return "'" + str(value).replace("'", "''") + f"'::{kind}"
+
+
+# --- values ------------------------------------------------------------------------------------------
+
+NAMES = (
+    "plain",
+    "MixedCase",
+    "two words",
+    "with-hyphen",
+    "dots.in.name",
+    'quo"ted',
+    "ünï→çødé",
+    "per%cent %I",
+    "n" * 47,
+    "é" * 25,  # 50 bytes: no room for the suffix of every compiled function
+    "foo_default",
+    "_",
+)
+ODD_NAMES = (
+    "nope",
+    "mixedcase",
+    "PLAIN",
+    "",
+    " ",
+    "\t",
+    None,
+    "bad$name",
+    "semi;colon",
+    "dash--dash",
+    "apo'strophe",
+    "n" * 48,
+    "é" * 47,  # 94 bytes
+    "é" * 30,  # 60 bytes
+)
+MESSAGES = (
+    '{"a": 1}',
+    '{"a": 2, "b": "x"}',
+    '{"a": {"b": [1, 2, 3]}}',
+    '{"k": "ünï"}',
+    "{}",
+    "[1, 2]",
+    '"text"',
+    "7",
+    "null",
+    None,
+)
+GROUPS = ("g1", "g2", "g3", "_default_fifo_group", 5, None, {"o": 1}, "")
+HEADERS = (
+    None,
+    None,
+    "{}",
+    '{"trace": "t-1"}',
+    "[1, 2]",
+    '"scalar"',
+    "null",
+    '{"x-pgmq-group": "g1", "n": 1}',
+)
+CONDITIONS = ("{}", '{"a": 1}', '{"a": {"b": [2]}}', '{"k": "ünï"}', "[1]", "null", '"text"', "7", None)
+PATTERNS = ("orders.*", "orders.#", "#", "*.created", "a.b", "Orders.*", "*.*", "a-b_c.#.d")
+ODD_PATTERNS = ("", None, ".a", "a.", "a..b", "a.**", "a.##", "a.*#", "a b", "a!", "x" * 255, "x" * 256)
+KEYS = ("orders.created", "orders", "orders.eu.created", "a.b", "Orders.x", "a-b_c.x.d", "zzz")
+ODD_KEYS = ("", None, ".a", "a.", "a..b", "a.*", "#", "a b", "x" * 255, "x" * 256)
+SECONDS = (0, 0, 20, 30, 20, 3600, -30, 2147483647, -2147483648, None)
+MOMENTS = (At(0), At(20), At(-40), At(3600), "infinity", "-infinity", "1999-01-01 00:00:00+00", None)
+QUANTITIES = (1, 1, 1, 2, 3, 5, 10, 1000, 0, -1, None)
+THROTTLES = (0, 0, 3_600_000, 3_600_000, -1, None)
+TRAVELS = (10, 20, 30, 40, 4000)
+
+
+class Chooser:
+    """Draws steps for a sequence that plays with the queues of `pool`."""
+
+    def __init__(self, rng: random.Random, pool: Sequence[str]) -> None:
+        self.rng = rng
+        self.pool = pool
+
+    def pick(self, values: Sequence[Any]) -> Any:
+        return values[self.rng.randrange(len(values))]
+
+    def chance(self, percent: int) -> bool:
+        return self.rng.randrange(100) < percent
+
+    def queue(self) -> Arg:
+        return Arg("queue_name", "text", self.queue_name())
+
+    def queue_name(self) -> Any:
+        return self.pick(ODD_NAMES) if self.chance(4) else self.pick(self.pool)
+
+    def id(self) -> Any:
+        return self.pick((0, -1, 99, 2**63 - 1, None)) if self.chance(8) else self.rng.randrange(1, 9)
+
+    def ids(self) -> Any:
+        if self.chance(12):
+            return self.pick((None, ()))
+        return tuple(self.id() for _ in range(self.rng.randrange(1, 5)))
+
+    def headers(self) -> Any:
+        if self.chance(50):
+            return json.dumps({"x-pgmq-group": self.pick(GROUPS)})
+        return self.pick(HEADERS)
+
+    def jsons(self, one: Callable[[], Any], size: int) -> Any:
+        return tuple(one() for _ in range(size))
+
+    def pattern(self) -> Arg:
+        return Arg("pattern", "text", self.pick(ODD_PATTERNS) if self.chance(12) else self.pick(PATTERNS))
+
+    def key(self) -> Arg:
+        return Arg("routing_key", "text", self.pick(ODD_KEYS) if self.chance(12) else self.pick(KEYS))
+
+    def delay(self) -> tuple[Arg, ...]:
+        """No delay, one in seconds or a moment: the overloads that send functions have."""
+        kind = self.rng.randrange(3)
+        if kind == 0:
+            return ()
+        if kind == 1:
+            return (Arg("delay", "integer", self.pick(SECONDS)),)
+        return (Arg("delay", "timestamptz", self.pick(MOMENTS)),)
+
+    # --- one method a group of functions ---
+
+    def create(self) -> Call:
+        return Call(
+            self.pick(("create", "create", "create_non_partitioned", "create_unlogged")), (self.queue(),)
+        )
+
+    def on_queue(self, function: str) -> Call:
+        return Call(function, (self.queue(),))
+
+    def drop_queue(self) -> Call:
+        flag = (Arg("partitioned", "boolean", self.pick((True, False, None))),) if self.chance(30) else ()
+        return Call("drop_queue", (self.queue(), *flag))
+
+    def send(self) -> Call:
+        headers = (Arg("headers", "jsonb", self.headers()),) if self.chance(60) else ()
+        return Call("send", (self.queue(), Arg("msg", "jsonb", self.pick(MESSAGES)), *headers, *self.delay()))
+
+    def batch(self) -> tuple[Arg, ...]:
+        size = self.rng.randrange(1, 5)
+        msgs = self.pick((None, ())) if self.chance(6) else self.jsons(lambda: self.pick(MESSAGES), size)
+        if self.chance(40):
+            return (Arg("msgs", "jsonb[]", msgs),)
+        odd = self.chance(10)
+        headers = self.pick((None, (), ("{}",))) if odd else self.jsons(self.headers, size)
+        return (Arg("msgs", "jsonb[]", msgs), Arg("headers", "jsonb[]", headers))
+
+    def send_batch(self) -> Call:
+        return Call("send_batch", (self.queue(), *self.batch(), *self.delay()))
+
+    def vt_qty(self) -> tuple[Arg, Arg]:
+        return (
+            Arg("vt", "integer", self.pick(SECONDS)),
+            Arg("qty", "integer", self.pick(QUANTITIES)),
+        )
+
+    def condition(self, percent: int) -> tuple[Arg, ...]:
+        return (Arg("conditional", "jsonb", self.pick(CONDITIONS)),) if self.chance(percent) else ()
+
+    def read(self) -> Call:
+        return Call("read", (self.queue(), *self.vt_qty(), *self.condition(25)))
+
+    def pop(self) -> Call:
+        qty = (Arg("qty", "integer", self.pick(QUANTITIES)),) if self.chance(60) else ()
+        return Call("pop", (self.queue(), *qty))
+
+    def read_grouped(self) -> Call:
+        return Call(
+            self.pick(("read_grouped", "read_grouped_rr", "read_grouped_head")),
+            (self.queue(), *self.vt_qty()),
+        )
+
+    def poll(self) -> Call:
+        function = self.pick(("read", "read", "read_grouped", "read_grouped_rr", "read_grouped_head"))
+        window = (
+            Arg("max_poll_seconds", "integer", self.pick((1, 1, 1, 0, -1, None))),
+            Arg("poll_interval_ms", "integer", self.pick((10, 100, 0))),
+        )
+        condition = self.condition(25) if function == "read" else ()
+        return Call(f"{function}_with_poll", (self.queue(), *self.vt_qty(), *window, *condition))
+
+    def end(self) -> Call:
+        function = self.pick(("delete", "archive"))
+        if self.chance(50):
+            return Call(function, (self.queue(), Arg("msg_id", "bigint", self.id())))
+        return Call(function, (self.queue(), Arg("msg_ids", "bigint[]", self.ids())))
+
+    def set_vt(self) -> Call:
+        which = Arg("msg_id", "bigint", self.id())
+        if self.chance(50):
+            which = Arg("msg_ids", "bigint[]", self.ids())
+        until = Arg("vt", "integer", self.pick(SECONDS))
+        if self.chance(40):
+            until = Arg("vt", "timestamptz", self.pick(MOMENTS))
+        return Call("set_vt", (self.queue(), which, until))
+
+    def notify(self) -> Call:
+        # Never the default of 250 ms: a run's own speed would decide who is throttled.
+        throttle = Arg("throttle_interval_ms", "integer", self.pick(THROTTLES))
+        function = self.pick(
+            ("enable_notify_insert", "enable_notify_insert", "update_notify_insert", "disable")
+        )
+        if function == "disable":
+            return Call("disable_notify_insert", (self.queue(),))
+        return Call(function, (self.queue(), throttle))
+
+    def topic(self) -> Call:
+        function = self.pick(("bind_topic", "bind_topic", "bind_topic", "unbind_topic"))
+        return Call(function, (self.pattern(), self.queue()))
+
+    def send_topic(self) -> Call:
+        msg = Arg("msg", "jsonb", self.pick(MESSAGES))
+        delay = Arg("delay", "integer", self.pick(SECONDS))
+        headers = Arg("headers", "jsonb", self.headers())
+        return Call("send_topic", (self.key(), *self.pick(((msg,), (msg, delay), (msg, headers, delay)))))
+
+    def send_batch_topic(self) -> Call:
+        return Call("send_batch_topic", (self.key(), *self.batch(), *self.delay()))
+
+    def list_bindings(self) -> Call:
+        return Call("list_topic_bindings", (self.queue(),) if self.chance(50) else ())
+
+    def check(self) -> Call:
+        calls = (
+            Call("validate_queue_name", (self.queue(),)),
+            Call("validate_routing_key", (self.key(),)),
+            Call("validate_topic_pattern", (self.pattern(),)),
+            Call("test_routing", (self.key(),)),
+            Call(
+                "format_table_name",
+                (self.queue(), Arg("prefix", "text", self.pick(("q", "a", "X", "", None)))),
+            ),
+            Call("acquire_queue_lock", (self.queue(),)),
+            Call("detach_archive", (self.queue(),)),
+            Call("notify_queue_listeners"),
+        )
+        return calls[self.rng.randrange(len(calls))]
+
+    def control(self) -> Control:
+        return Control(
+            self.pick(("begin", "begin", "begin", "commit", "commit", "rollback", "savepoint", "rollback_to"))
+        )
+
+    def compiling(self) -> Compiling:
+        return Compiling(self.pick(("compile", "decompile")), self.pick(self.pool))
+
+    def step(self) -> Step:
+        """One step, by the weights below."""
+        mark = self.rng.randrange(TOTAL)
+        for weight, draw in WEIGHTS:
+            mark -= weight
+            if mark < 0:
+                return draw(self)
+        raise AssertionError("weights do not add up")
+
+
+WEIGHTS: tuple[tuple[int, Callable[[Chooser], Step]], ...] = (
+    (30, Chooser.send),
+    (16, Chooser.send_batch),
+    (30, Chooser.read),
+    (12, Chooser.pop),
+    (18, Chooser.read_grouped),
+    (8, Chooser.poll),
+    (20, Chooser.end),
+    (16, Chooser.set_vt),
+    (8, lambda c: c.on_queue("metrics")),
+    (4, lambda c: Call("metrics_all")),
+    (3, lambda c: Call("list_queues")),
+    (7, Chooser.create),
+    (4, Chooser.drop_queue),
+    (4, lambda c: c.on_queue("purge_queue")),
+    (2, lambda c: c.on_queue("create_fifo_index")),
+    (1, lambda c: Call("create_fifo_indexes_all")),
+    (8, Chooser.notify),
+    (3, lambda c: Call("list_notify_insert_throttles")),
+    (9, Chooser.topic),
+    (8, Chooser.send_topic),
+    (6, Chooser.send_batch_topic),
+    (3, Chooser.list_bindings),
+    (7, Chooser.check),
+    (16, Chooser.control),
+    (12, lambda c: Travel(c.pick(TRAVELS))),
+    (4, Chooser.compiling),
+    (3, lambda c: RawInsert(c.pick(c.pool), c.pick(MESSAGES[:-1]))),
+)
+TOTAL = sum(weight for weight, _ in WEIGHTS)
+
+
+def opening(chooser: Chooser) -> list[Step]:
+    """How most sequences begin: the pool's queues are there, half of them not compiled on our side."""
+    steps: list[Step] = []
+    for name in chooser.pool:
+        if chooser.chance(92):
+            function = "create_unlogged" if chooser.chance(25) else "create"
+            steps.append(Call(function, (Arg("queue_name", "text", name),)))
+            if chooser.chance(50):
+                steps.append(Compiling("decompile", name))
+    return steps
+
+
+def sequence(rng: random.Random, length: int) -> list[Step]:
+    """A whole random sequence of about that many steps, with one to three queues."""
+    chooser = Chooser(rng, rng.sample(NAMES, rng.randrange(1, 4)))
+    return opening(chooser) + [chooser.step() for _ in range(length)]
