@@ -45,7 +45,7 @@ BAD = [
     ("does not parse", "selec 1"),
     ("volatility is not stated", function("begin end", "returns void language plpgsql parallel safe")),
     ("parallel is not stated", function("begin end", "returns void language plpgsql volatile")),
-    ("search_path", function("begin return null; end", "returns trigger language plpgsql stable parallel safe")),
+    ("search_path", function("begin return a; end", "returns trigger language plpgsql stable parallel safe")),
     ("search_path", function("select 1", "returns int language sql stable parallel safe security definer "
                              "set search_path = pg_catalog, public")),
     ("the body does not parse", function("begin nonsense; end")),
