@@ -60,8 +60,15 @@ class Account:
 
     def give(self, path: Path) -> None:
         """Make this user the owner of `path` (the link itself, if it is one); nothing to do unless root."""
-        if self.switch:
+        if not self.switch:
+            return
+        try:
             os.chown(path, self.uid, self.gid, follow_symlinks=False)
+        except OSError as error:
+            raise EmbeddedError(
+                f"root may not hand {path} to uid {self.uid}, and Postgres refuses to run as root "
+                f"({error.strerror}): run as an ordinary user, or give a DSN"
+            ) from None
 
     def check_known(self) -> None:
         """Raise EmbeddedError if the uid has no name: initdb would fail on it."""

@@ -32,14 +32,14 @@ class Binaries:
 
     @property
     def major(self) -> str:
-        """The part of the version that a data folder depends on, such as "18"."""
-        return self.version.split(".")[0]
+        """The part of the version that data depend on, such as "18"."""
+        return re.split(r"\D", self.version)[0]
 
 
 def candidates() -> Iterator[Path]:
     """Yield the folders that hold Postgres's programs, the preferred first."""
     for name in WHEELS:
-        spec = find_spec(name)  # importing the package would be enough to make it change the system
+        spec = find_spec(name)  # not imported: one of them changes users and modes as soon as it is used
         for place in (spec.submodule_search_locations if spec else None) or ():
             yield from _newest_first(Path(place), "pginstall*/bin")
     yield from _newest_first(DEBIAN, "*/bin")
@@ -50,77 +50,76 @@ def _newest_first(place: Path, pattern: str) -> list[Path]:
     return sorted(found, key=lambda path: int("0" + re.sub(r"\D", "", path.parent.name)), reverse=True)
 
 
-def find(major: str | None = None) -> Binaries:
-    """Return the preferred programs that run here; with `major`, those that can open a data folder of it.
+def find(major: str | None = None, data: Path | None = None) -> Binaries:
+    """Return the preferred programs that run here; with `major`, the preferred of those that can open `data`.
 
     Raises EmbeddedError when there are none.
     """
-    seen, broken = [], []
+    others, faults = [], []
     for folder in candidates():
         try:
-            binaries = Binaries(folder, _version(folder))
+            found = Binaries(folder, _version(folder / "postgres"))
         except EmbeddedError as error:
-            broken.append(str(error))
+            faults.append(str(error))
             continue
-        if major in (None, binaries.major):
-            return binaries
-        seen.append(f"{binaries.version} in {folder}")
-    if seen:
+        if major in (None, found.major):
+            return found
+        others.append(f"{found.version} ({folder})")
+    if others:
         raise EmbeddedError(
-            f"its data was made by Postgres {major}, and only {', '.join(seen)} was found: "
-            f"install Postgres {major}, or choose another folder"
+            f"{data} was made by Postgres {major}, which is not here, only {', '.join(others)}: "
+            f"install Postgres {major} or choose another folder"
         )
-    raise EmbeddedError("; ".join([*broken, f"no Postgres was found: {HOW_TO_GET_ONE}"]))
+    raise EmbeddedError("; ".join([*faults, f"no Postgres was found: {HOW_TO_GET_ONE}"]))
 
 
-def _version(folder: Path) -> str:
-    program = folder / "postgres"
+def _version(program: Path) -> str:
     try:
         answer = subprocess.run(
             [program, "-V"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise EmbeddedError(f"{program} does not run: {error}") from None
-    version = re.search(r"\) (\d+[\w.]*)", answer.stdout)
+    version = re.search(r"\) (\d+\S*)", answer.stdout)
     if not version:
         raise EmbeddedError(f"{program} does not run: {' '.join(answer.stderr.split()) or answer.returncode}")
     return version[1]
 
 
-def reachable(binaries: Binaries, account: Account, folder: Path) -> Binaries:
-    """Return `binaries`, or a copy of them in `folder` where `account` may not execute them, as in root's home.
+def reachable(programs: Binaries, account: Account, folder: Path) -> Binaries:
+    """Return `programs`, or a copy of them in `folder` if `account` may not run them, as below root's home.
 
-    The copy is made once, and again when its source changes. No server of `folder` may be running.
+    The copy is made once, and anew when its source has changed. No server of `folder` may be running.
     """
-    if _can_execute(account, binaries.folder / "postgres"):
-        return binaries
-    source = binaries.folder.parent  # .../PACKAGE/pginstall, whose libraries are in .../PACKAGE.libs
-    inside = Path(source.parent.name, source.name, binaries.folder.name)
+    if _runs(programs.folder / "postgres", account):
+        return programs
+    source = programs.folder.parent  # …/PACKAGE/pginstall, whose libraries are in …/PACKAGE.libs
     copy = folder / COPY
-    program = (binaries.folder / "postgres").stat()
-    stamp = f"{source}\n{binaries.version}\n{program.st_size} {program.st_mtime_ns}\n"
-    if not (copy / STAMP).is_file() or (copy / STAMP).read_text() != stamp:
+    file = (programs.folder / "postgres").stat()
+    stamp = os.fsencode(f"{source}\n{programs.version} {file.st_size} {file.st_mtime_ns}\n")
+    if not (copy / STAMP).is_file() or (copy / STAMP).read_bytes() != stamp:
         _replace_copy(copy, source, stamp, account)
-    return Binaries(copy / inside, binaries.version)
+    return Binaries(copy / source.parent.name / source.name / programs.folder.name, programs.version)
 
 
-def _can_execute(account: Account, program: Path) -> bool:
+def _runs(program: Path, account: Account) -> bool:
     try:
         return account.run([str(program), "-V"], timeout=30).returncode == 0
     except OSError:
         return False
 
 
-def _replace_copy(copy: Path, source: Path, stamp: str, account: Account) -> None:
+def _replace_copy(copy: Path, source: Path, stamp: bytes, account: Account) -> None:
     folder = copy.parent
     os.chown(folder, 0, 0)  # while root writes here, nobody else may plant a link
     fresh = Path(tempfile.mkdtemp(prefix=f"{COPY}-", dir=folder))
     try:
-        shutil.copytree(source, fresh / source.parent.name / source.name, symlinks=True)
-        libraries = source.parent.with_name(f"{source.parent.name}.libs")
+        package, libraries = source.parent.name, source.parent.with_name(f"{source.parent.name}.libs")
+        no_headers = shutil.ignore_patterns("include")
+        shutil.copytree(source, fresh / package / source.name, symlinks=True, ignore=no_headers)
         if libraries.is_dir():
             shutil.copytree(libraries, fresh / libraries.name, symlinks=True)
-        (fresh / STAMP).write_text(stamp)
+        (fresh / STAMP).write_bytes(stamp)
         for parent, folders, files in os.walk(fresh):
             for name in [*folders, *files]:
                 account.give(Path(parent, name))

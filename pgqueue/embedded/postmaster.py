@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pgqueue.embedded.account import Account
-from pgqueue.embedded.folder import PORT, SOCKET, Deadline
 from pgqueue.errors import EmbeddedError
 
+PORT = 5432
+SOCKET = f".s.PGSQL.{PORT}"
 PROTOCOL_3 = 196608
 STARTING_OR_STOPPING = b"C57P03\0"
+PROC = Path("/proc/self/stat").exists()
+
 # sh, since a child of ours would stay a zombie when it dies before us; "$@" so that no path is read as shell
 DETACH = 'umask 077; log=$1; shift; "$@" </dev/null >>"$log" 2>&1 & echo $!'
 
@@ -27,9 +30,6 @@ class Reply(NamedTuple):
     listening: bool
     ready: bool
     version: str
-
-
-NOBODY = Reply(False, False, "")
 
 
 def ask(socket_folder: Path) -> Reply:
@@ -44,48 +44,51 @@ def ask(socket_folder: Path) -> Reply:
             wire.sendall(hello + b"X\0\0\0\4")  # X: terminate
             while part := wire.recv(8192):
                 answer += part
-        except OSError:
-            if not answer:
-                return NOBODY
-    _, found, rest = answer.partition(b"server_version\0")
-    version = rest.partition(b"\0")[0].split()[:1] if found else []
-    return Reply(True, bool(answer) and STARTING_OR_STOPPING not in answer, b"".join(version).decode())
+        except (FileNotFoundError, ConnectionRefusedError):
+            return Reply(False, False, "")
+        except (TimeoutError, BlockingIOError, ConnectionError):
+            pass  # busy, or going down
+    version = answer.partition(b"server_version\0")[2].partition(b"\0")[0].decode()
+    return Reply(True, bool(answer) and STARTING_OR_STOPPING not in answer, version.partition(" ")[0])
 
 
 def read_pid(data: Path) -> int | None:
     """Return the pid that the server of `data` wrote down, alive or not."""
-    try:
-        return abs(int((data / "postmaster.pid").read_text().split()[0]))
-    except (FileNotFoundError, ValueError, IndexError):
-        return None
+    first = _written(data, 0).lstrip(
+        "-"
+    )  # negative: one that an administrator runs by hand, without sessions
+    return int(first) if first.isdigit() else None
 
 
 def written_socket_folder(data: Path) -> str:
     """Return the folder of its socket that the server of `data` wrote down, "" if there is none."""
+    return _written(data, 4)
+
+
+def _written(data: Path, line: int) -> str:
     try:
-        return (data / "postmaster.pid").read_text().split("\n")[4]
-    except (FileNotFoundError, IndexError):
+        lines = (data / "postmaster.pid").read_text(errors="surrogateescape").splitlines()
+    except FileNotFoundError:
         return ""
+    return lines[line].strip() if line < len(lines) else ""
 
 
 def lives(pid: int) -> bool:
     """Whether process `pid` runs. A zombie does not, though the system still knows its number."""
+    if not PROC:
+        return _ps(pid, "stat")[:1] not in ("", "Z")
     try:
-        state = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0]
-        return state not in "ZX"
-    except FileNotFoundError:
-        if Path("/proc/self/stat").exists():
-            return False
-    except ProcessLookupError:
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
         return False
-    return _ps(pid, "stat")[:1] not in ("", "Z")
+    return stat.rpartition(")")[2].split()[0] not in "ZX"
 
 
 def serves(pid: int, data: Path) -> bool:
     """Whether process `pid` runs and is the server of `data`, not a stranger who got its number."""
     if not lives(pid):
         return False
-    if not Path("/proc/self/stat").exists():
+    if not PROC:
         return "postgres" in _ps(pid, "command")
     try:
         return os.path.samefile(f"/proc/{pid}/cwd", data)
@@ -96,9 +99,8 @@ def serves(pid: int, data: Path) -> bool:
 
 
 def _ps(pid: int, column: str) -> str:
-    return subprocess.run(
-        ["ps", "-o", f"{column}=", "-p", str(pid)], capture_output=True, text=True, check=False
-    ).stdout.strip()
+    command = ["ps", "-o", f"{column}=", "-p", str(pid)]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def forget_dead(data: Path, socket_folder: Path) -> None:
@@ -113,9 +115,9 @@ def forget_dead(data: Path, socket_folder: Path) -> None:
 def launch(
     account: Account, program: Path, data: Path, sockets: Path, log: Path, fds: tuple[int, ...]
 ) -> int:
-    """Start the server apart from this process and its terminal, and return its pid without waiting for it.
+    """Start the server apart from this process and its terminal; return its pid, without waiting for it.
 
-    `data`, `sockets` and `log` are paths as the server sees them.
+    `data`, `sockets` and `log` are paths as the server sees them, `fds` what it needs to see them.
     """
     quoted = '"' + str(sockets).replace('"', '""') + '"'
     settings = {
@@ -127,23 +129,17 @@ def launch(
     words = [str(program), "-D", str(data), "-p", str(PORT)]
     words += [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
     answer = account.run(["/bin/sh", "-c", DETACH, "sh", str(log), *words], fds=fds, timeout=30)
-    if not answer.stdout.strip().isdigit():
+    if answer.stderr or not answer.stdout.strip().isdigit():
         raise EmbeddedError(f"the server could not be started: {' '.join(answer.stderr.split())}")
     return int(answer.stdout)
 
 
-def stop(data: Path, socket_folder: Path, deadline: Deadline) -> None:
-    """Stop the server of `data`, ending its sessions, and wait until it is gone; nothing to do if it is.
-
-    Raises EmbeddedError at the deadline, or when the server runs where no signal of ours reaches it.
-    """
-    pid = read_pid(data)
-    if pid is None or not serves(pid, data):
-        if ask(socket_folder).listening:
-            raise EmbeddedError(f"the server of {data.parent} runs in another container: stop it there")
-        return
+def stop(pid: int, data: Path, seconds: float) -> bool:
+    """Tell the server of `data` to end its sessions and go; return False if it is not gone in `seconds`."""
+    end = time.monotonic() + seconds
     os.kill(pid, signal.SIGINT)
     while serves(pid, data):
-        if not deadline.left:
-            raise EmbeddedError(f"the server (pid {pid}) did not stop within {deadline.seconds:g} s")
+        if time.monotonic() > end:
+            return False
         time.sleep(0.01)
+    return True

@@ -13,20 +13,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from pgqueue.embedded import binaries, postmaster
-from pgqueue.embedded import folder as folders
+from pgqueue.embedded import binaries, postmaster, sockets
 from pgqueue.embedded.account import Account, server_account
-from pgqueue.embedded.binaries import Binaries
-from pgqueue.embedded.folder import PORT, Deadline
+from pgqueue.embedded.folder import HALF_MADE, Deadline, Folder, default_folder
 from pgqueue.errors import EmbeddedError
 
 SCHEME = "embedded:"
-BIG_LOG = 1_000_000  # bytes
 INITDB = (
-    "-U", "postgres", "--auth-local=trust", "--auth-host=reject", "-E", "UTF8", "--data-checksums"
-)  # fmt: skip
-# what Postgres says of a server that died with children still at work: they leave by themselves
-CHILDREN_LINGER = ("pre-existing shared memory block", "lock file")
+    "--username=postgres",
+    "--auth-local=trust",
+    "--auth-host=reject",
+    "--encoding=UTF8",
+    "--data-checksums",
+)
+# what Postgres says when the children of a killed server are still at work: they leave by themselves
+CHILDREN_LINGER = "pre-existing shared memory block"
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Status:
     running: bool
     #: of the server process; None when it is not running.
     pid: int | None
-    #: "18.6" while it runs, else the major version of the data, "18"; None when there is none.
+    #: "18.6" while it runs, else the major version of its data, "18"; None when there are none.
     version: str | None
     dsn: str
     #: bytes in all files of the folder.
@@ -52,10 +53,12 @@ def resolve(dsn: str) -> str:
     if not dsn.startswith(SCHEME):
         return dsn
     folder = dsn[len(SCHEME) :]
-    if folder.startswith("//"):
+    if folder.startswith("//"):  # as in a URI: embedded:///folder
         folder = folder[2:]
         if not folder.startswith("/"):
-            raise EmbeddedError(f"{dsn} names no folder: write embedded:/folder")
+            raise EmbeddedError(
+                f"{dsn} names no folder: write embedded:/folder, or embedded: for the default"
+            )
     return Embedded(folder or None).start()
 
 
@@ -68,29 +71,21 @@ class Embedded:
     def __init__(self, folder: str | Path | None = None) -> None:
         if os.name == "nt":
             raise EmbeddedError("the embedded Postgres needs Unix sockets: on Windows use WSL, or give a DSN")
-        path = Path(folder) if folder and str(folder) else folders.default_folder()
+        path = Path(folder) if folder else default_folder()
         if any(ord(character) < 32 for character in str(path)):
             raise EmbeddedError(f"{str(path)!r} is not the name of a folder")
         try:
             self.folder = path.expanduser().resolve()
         except (OSError, RuntimeError) as error:
-            raise EmbeddedError(f"{path} cannot be used: {error}") from None
-        self._data = self.folder / "data"
-        self._log = self.folder / "log"
+            raise EmbeddedError(f"{path} is not the name of a folder: {error}") from None
+        self._place = Folder(self.folder)
 
     @property
     def dsn(self) -> str:
-        """The server's DSN as a URI; it holds no secret. It may not be running."""
-        return f"postgresql:///postgres?host={quote(os.fsencode(self._sockets))}&port={PORT}&user=postgres"
-
-    @property
-    def _sockets(self) -> Path:
-        if not folders.needs_short_socket(self.folder):
-            return self.folder
-        # who started it may have another temp folder than we
+        """The server's DSN as a URI; it holds no secret. The server may not be running."""
         with self._refusals():
-            written = postmaster.written_socket_folder(self._data)
-        return Path(written) if written else folders.short_folder(self.folder)
+            host = quote(os.fsencode(self._sockets()))
+        return f"postgresql:///postgres?host={host}&port={postmaster.PORT}&user=postgres"
 
     def start(self, timeout: float = 60.0) -> str:
         """Make the server if there is none, start it if it does not run, and return its DSN when it answers.
@@ -99,180 +94,152 @@ class Embedded:
         """
         deadline = Deadline(timeout)
         with self._refusals():
-            if not self._data.exists():
-                binaries.find()  # before anything is made
             account = server_account(self.folder)
-            folders.claim(self.folder)
-            with folders.locked(self.folder, deadline):
-                folders.close_to_others(self.folder, account)
-                if folders.needs_short_socket(self.folder):
-                    folders.make_short_folder(self._sockets, account)
+            if not self._place.has_data:  # refuse before anything is made
+                binaries.find()
+                account.check_known()
+            with self._place.claimed(account, deadline):
                 self._start(account, deadline)
-        return self.dsn
+                return self.dsn
 
     def stop(self, timeout: float = 60.0) -> None:
-        """Stop the server and wait until it is gone; nothing happens if it does not run.
+        """Stop the server, ending its sessions, and wait until it is gone; nothing to do if it does not run.
 
         Raises EmbeddedError, after `timeout` seconds at the latest.
         """
+        deadline = Deadline(timeout)
         with self._refusals():
-            if self.folder.exists():
-                self._check_ours()
-                with folders.locked(self.folder, deadline := Deadline(timeout)):
+            if self._place.exists:
+                with self._place.locked(deadline):
                     self._stop(deadline)
 
     def status(self) -> Status:
-        """Return what is known of the server, without waiting for it or changing anything."""
+        """Return what is known of the server, without waiting for anything or changing it."""
         with self._refusals():
-            pid = postmaster.read_pid(self._data)
-            running = pid is not None and postmaster.serves(pid, self._data)
-            reply = postmaster.ask(self._sockets) if folders.is_ours(self.folder) else postmaster.NOBODY
+            if not self._place.ours:
+                return Status(self.folder, running=False, pid=None, version=None, dsn=self.dsn, size=0)
+            reply = postmaster.ask(self._sockets())
+            running = reply.listening or self._pid() is not None
             return Status(
                 folder=self.folder,
-                running=running or reply.listening,
-                pid=pid if running or reply.listening else None,
-                version=reply.version or self._major,
+                running=running,
+                pid=postmaster.read_pid(self._place.data) if running else None,
+                version=reply.version or self._place.major(),
                 dsn=self.dsn,
-                size=_size(self.folder),
+                size=self._place.size(),
             )
 
     def destroy(self, timeout: float = 60.0) -> None:
         """Stop the server and remove it with all its data.
 
-        Raises EmbeddedError, and removes nothing, when the folder is not one that we made.
+        Raises EmbeddedError, and removes nothing, when the folder does not carry our marker.
         """
-        with self._refusals():
-            self._check_ours()
-            with folders.locked(self.folder, deadline := Deadline(timeout)):
-                self._stop(deadline)
-                folders.remove_everything(self.folder)
+        deadline = Deadline(timeout)
+        with self._refusals(), self._place.locked(deadline):
+            self._stop(deadline)
+            self._place.remove()
 
-    @property
-    def _major(self) -> str | None:
-        try:
-            return (self._data / "PG_VERSION").read_text().strip()
-        except FileNotFoundError:
-            return None
+    def _sockets(self) -> Path:
+        return sockets.socket_folder(self.folder, self._place.data)
 
-    def _check_ours(self) -> None:
-        if not folders.is_ours(self.folder):
-            raise EmbeddedError(f"{self.folder} holds no embedded Postgres of pgqueue")
+    def _pid(self) -> int | None:
+        """The pid of the server if it runs, answering or not."""
+        pid = postmaster.read_pid(self._place.data)
+        return pid if pid is not None and postmaster.serves(pid, self._place.data) else None
 
     def _start(self, account: Account, deadline: Deadline) -> None:
-        reply = postmaster.ask(self._sockets)
-        if reply.ready:
-            return
-        pid = postmaster.read_pid(self._data)
-        if reply.listening or (pid is not None and postmaster.serves(pid, self._data)):
-            self._wait(deadline)
-            return
-        with account.view(self.folder) as (seen, fds):
-            programs = self._programs(account, in_folder=not fds)
-            if not self._data.exists():
-                self._make_data(account, programs, seen, fds, deadline)
-            self._launch(account, programs, seen, fds, deadline)
+        """Launch the server unless somebody else has, and wait until it answers. The folder is locked."""
+        place = self._sockets()
+        if place != self.folder:
+            sockets.check_short(place, account.uid)
+        launched, log_begin = None, 0
+        while not (reply := postmaster.ask(place)).ready:
+            if not deadline.left:
+                raise EmbeddedError(
+                    f"the Postgres in {self.folder} gave no answer in {deadline.seconds:g} s: "
+                    f"{self._place.log_tail()}"
+                )
+            if launched and not postmaster.lives(launched):
+                said = self._place.log_tail(log_begin)
+                if CHILDREN_LINGER not in said:
+                    raise EmbeddedError(f"the Postgres in {self.folder} did not start: {said}")
+                launched = None
+            if not launched and not reply.listening and self._pid() is None:
+                log_begin = self._place.turn_log()
+                launched = self._launch(account, place, deadline)
+            time.sleep(0.01)
 
-    def _programs(self, account: Account, *, in_folder: bool) -> Binaries:
-        if self._data.exists() and self._major is None:
-            raise EmbeddedError(f"{self._data} is damaged: it has no PG_VERSION")
-        found = binaries.find(self._major)
-        home = self.folder if in_folder else folders.short_folder(self.folder)
-        if account.switch and not in_folder:
-            folders.make_short_folder(home, account)
-        return binaries.reachable(found, account, home) if account.switch else found
+    def _launch(self, account: Account, place: Path, deadline: Deadline) -> int:
+        programs = binaries.find(self._place.major(), self._place.data)
+        with account.view(self.folder) as (seen, fds):
+            if place != self.folder:
+                sockets.make_short(place, account)
+            if account.switch:
+                programs = binaries.reachable(programs, account, self._home_of_copy(account, seen))
+            if not self._place.has_data:
+                self._make_data(account, programs.folder, seen, fds, deadline)
+            postmaster.forget_dead(self._place.data, place)
+            return postmaster.launch(
+                account,
+                programs.folder / "postgres",
+                data=seen / "data",
+                sockets=seen if place == self.folder else place,
+                log=seen / "log",
+                fds=fds,
+            )
+
+    def _home_of_copy(self, account: Account, seen: Path) -> Path:
+        """The folder for a copy of the programs: reached by its name, which initdb hands to a shell."""
+        if seen == self.folder and not set('"$`\\') & set(str(self.folder)):
+            return self.folder
+        short = sockets.short_folder(self.folder)
+        sockets.make_short(short, account)
+        return short
 
     def _make_data(
-        self, account: Account, programs: Binaries, seen: Path, fds: tuple[int, ...], deadline: Deadline
+        self, account: Account, programs: Path, seen: Path, fds: tuple[int, ...], deadline: Deadline
     ) -> None:
-        account.check_known()
-        for left_by_a_killed_one in self.folder.glob(f"{folders.HALF_MADE}*"):
-            shutil.rmtree(left_by_a_killed_one, ignore_errors=True)
-        fresh = Path(tempfile.mkdtemp(prefix=folders.HALF_MADE, dir=self.folder))
+        self._place.remove_half_made()
+        fresh = Path(tempfile.mkdtemp(prefix=HALF_MADE, dir=self.folder))
         try:
             account.give(fresh)
-            for locale in ("C.UTF-8", "C"):
-                where = ("-D", str(seen / fresh.name), f"--locale={locale}")
-                answer = account.run(
-                    [str(programs.folder / "initdb"), *where, *INITDB], fds=fds, timeout=deadline.left
-                )
-                if "invalid locale" not in answer.stderr:
-                    break
+            command = [str(programs / "initdb"), f"--pgdata={seen / fresh.name}", *INITDB]
+            answer = account.run([*command, "--locale=C.UTF-8"], fds=fds, timeout=deadline.left)
+            if "invalid locale name" in answer.stderr:
+                answer = account.run([*command, "--locale=C"], fds=fds, timeout=deadline.left)
             if answer.returncode:
                 raise EmbeddedError(f"initdb failed in {self.folder}: {_gist(answer.stderr)}")
-            fresh.rename(self._data)
+            self._place.keep_data(fresh)
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
 
-    def _launch(
-        self, account: Account, programs: Binaries, seen: Path, fds: tuple[int, ...], deadline: Deadline
-    ) -> None:
-        sockets = seen if self._sockets == self.folder else self._sockets
-        if self._log.exists() and self._log.stat().st_size > BIG_LOG:
-            self._log.rename(self.folder / "log.old")
-        while True:
-            postmaster.forget_dead(self._data, self._sockets)
-            before = self._log.stat().st_size if self._log.exists() else 0
-            pid = postmaster.launch(
-                account, programs.folder / "postgres", seen / "data", sockets, seen / "log", fds
-            )
-            if self._wait(deadline, pid):
-                return
-            said = self._tail(before)
-            if not any(words in said for words in CHILDREN_LINGER):
-                raise EmbeddedError(f"the Postgres in {self.folder} did not start: {said}")
-
-    def _wait(self, deadline: Deadline, pid: int | None = None) -> bool:
-        """Wait until the server answers; return False when process `pid` ends before it does."""
-        while not postmaster.ask(self._sockets).ready:
-            if pid is not None and not postmaster.lives(pid):
-                return False
-            if not deadline.left:
-                raise EmbeddedError(
-                    f"the Postgres in {self.folder} gave no answer in {deadline.seconds:g} s: {self._tail()}"
-                )
-            time.sleep(0.01)
-        return True
-
-    def _tail(self, since: int = 0) -> str:
-        """The end of the log from byte `since` on, in one line."""
-        try:
-            with open(self._log, "rb") as log:
-                log.seek(max(since, self._log.stat().st_size - 2000))
-                lines = log.read().decode(errors="replace").splitlines()
-        except FileNotFoundError:
-            return "it has no log"
-        return " / ".join(lines[-8:]) or "its log says nothing"
-
     def _stop(self, deadline: Deadline) -> None:
-        sockets = self._sockets
-        postmaster.stop(self._data, sockets, deadline)
-        for short in {folders.short_folder(self.folder), sockets} - {self.folder}:
-            folders.remove_short_folder(short, server_account(self.folder))
+        place, account = self._sockets(), server_account(self.folder)
+        pid = self._pid()
+        if pid is not None:
+            if not postmaster.stop(pid, self._place.data, deadline.left):
+                raise EmbeddedError(f"the server (pid {pid}) did not stop within {deadline.seconds:g} s")
+        elif postmaster.ask(place).listening:
+            raise EmbeddedError(f"the server of {self.folder} runs in another container: stop it there")
+        postmaster.forget_dead(self._place.data, place)
+        for short in {sockets.short_folder(self.folder), place} - {self.folder}:
+            sockets.remove_short(short, account.uid)
 
     @contextmanager
     def _refusals(self) -> Iterator[None]:
-        """What the system says becomes one line of ours."""
+        """What the system refuses becomes one line of ours."""
         try:
             yield
         except subprocess.TimeoutExpired as error:
-            raise EmbeddedError(f"{error.cmd[0]} did not finish in time, in {self.folder}") from None
+            raise EmbeddedError(f"{error.cmd[0]} did not finish in time for {self.folder}") from None
         except OSError as error:
+            where = f": {error.filename}" if error.filename not in (None, str(self.folder)) else ""
             raise EmbeddedError(
-                f"the embedded Postgres in {self.folder} cannot be used: {error.strerror}: {error.filename}"
+                f"{self.folder} cannot hold an embedded Postgres: {error.strerror or error}{where}"
             ) from None
 
 
 def _gist(text: str) -> str:
-    lines = [line for line in text.splitlines() if any(word in line for word in ("error", "FATAL", "PANIC"))]
-    return " / ".join(lines[:3]) or " / ".join(text.splitlines()[-3:])
-
-
-def _size(folder: Path) -> int:
-    total = 0
-    for parent, _, files in os.walk(folder):
-        for name in files:
-            try:
-                total += os.lstat(os.path.join(parent, name)).st_size
-            except FileNotFoundError:
-                continue
-    return total
+    lines = text.splitlines()
+    told = [line for line in lines if any(word in line for word in ("error:", "FATAL:", "PANIC:"))]
+    return " / ".join(told[:3] or lines[-3:])
