@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pglast
 from pglast import ast
@@ -24,9 +25,9 @@ RENDERED = ROOT / "sql" / "rendered" / "pgqueue.sql"
 #: Citus refuses these inside an UPDATE, and an index cannot serve a comparison with them.
 VOLATILE = {"clock_timestamp", "timeofday", "random", "gen_random_uuid", "nextval", "setval", "pg_sleep"}
 STATEMENT = re.compile(
-    r"\s*(select|with|insert|update|delete|merge|create|alter|drop|lock|truncate|comment)\b", re.I
+    r"\s*(select|with|insert|update|delete|merge|create|alter|drop|lock|truncate|comment)\s+\S", re.I
 )
-PLACEHOLDER = re.compile(r"%(?:%|(?:\d+\$)?([sIL]))")
+PLACEHOLDER = re.compile(r"%(?:%|(?:(\d+)\$)?([sIL]))")
 SAFE_PATH = ["pg_catalog", "pg_temp"]
 
 
@@ -115,9 +116,10 @@ def constant(node: ast.Node) -> str | None:
 def check_function(where: str, text: str, function: ast.CreateFunctionStmt) -> Iterator[Finding]:
     """Rules for a function: attributes stated, a fixed search_path where it guards, a body that parses."""
     said = options(function)
-    for attribute in ("volatility", "parallel"):
-        if attribute not in said:
-            yield Finding(where, f"{attribute} is not stated")
+    if "volatility" not in said:
+        yield Finding(where, "volatility is not stated")
+    elif said["volatility"] != "volatile" and "parallel" not in said:  # what writes is unsafe, the default
+        yield Finding(where, "parallel is not stated")
     returns = qualified(function.returnType.names) if function.returnType else ""
     if (said.get("security") or returns == "trigger") and said.get("set search_path") != SAFE_PATH:
         yield Finding(where, "security definer or trigger without: set search_path = pg_catalog, pg_temp")
@@ -136,11 +138,20 @@ def check_body(where: str, text: str) -> Iterator[Finding]:
     except pglast.parser.ParseError as error:
         yield Finding(where, f"the body does not parse: {error}")
         return
+    tables = set(regclass_variables(parsed))
     for query, mode in expressions(parsed):
         if mode == 0:
             yield from check_statement(where, query)
         else:
-            yield from check_dynamic(where, query.split(":=", 1)[-1] if mode >= 3 else query)
+            yield from check_dynamic(where, query.split(":=", 1)[-1] if mode >= 3 else query, tables)
+
+
+def regclass_variables(parsed: Any) -> Iterator[str]:
+    for body in parsed:
+        for datum in body["PLpgSQL_function"]["datums"]:
+            variable = datum.get("PLpgSQL_var", {})
+            if variable.get("datatype") == {"PLpgSQL_type": {"typname": "regclass"}}:
+                yield variable["refname"]
 
 
 def without_own_types(text: str) -> str:
@@ -164,43 +175,47 @@ def expressions(node: object) -> Iterator[tuple[str, int]]:
 
 
 class Texts(Visitor):  # type: ignore[misc]
-    """The string constants of an expression; those that format() fills in are marked."""
+    """The string constants of an expression, and what is put for each %s of a format()."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.plain: list[str] = []
-        self.formats: list[str] = []
-
-    def visit_FuncCall(self, _ancestors: object, node: ast.FuncCall) -> None:
-        if node.funcname[-1].sval == "format" and node.args and (text := constant(node.args[0])) is not None:
-            self.formats.append(text)
+        self.constants: list[str] = []
+        self.unquoted: list[ast.Node] = []
 
     def visit_A_Const(self, _ancestors: object, node: ast.A_Const) -> None:
-        text = constant(node)
-        if text is not None and text not in self.formats:
-            self.plain.append(text)
+        if (text := constant(node)) is not None:
+            self.constants.append(text)
+
+    def visit_FuncCall(self, _ancestors: object, node: ast.FuncCall) -> None:
+        if node.funcname[-1].sval == "format" and node.args and STATEMENT.match(constant(node.args[0]) or ""):
+            position = 0
+            for number, kind in PLACEHOLDER.findall(constant(node.args[0]) or ""):
+                position = int(number) if number else position + bool(kind)
+                if kind == "s":
+                    self.unquoted.append(node.args[position])
 
 
-def check_dynamic(where: str, expression: str) -> Iterator[Finding]:
-    """Looks into the constants of an expression that may be run as SQL."""
+def check_dynamic(where: str, expression: str, tables: set[str]) -> Iterator[Finding]:
+    """Looks into the constants of an expression that may be run as SQL. tables: regclass variables."""
     try:
         tree = pglast.parse_sql(f"select {expression}")
     except pglast.parser.ParseError:
         return  # the target of an assignment is no expression; nothing is run from it
     texts = Texts()
     texts(tree)
-    for text in texts.formats:
+    for node in texts.unquoted:
+        cast = isinstance(node, ast.TypeCast) and qualified(node.typeName.names) == "regclass"
+        if not (cast or isinstance(node, ast.ColumnRef) and node.fields[-1].sval in tables):
+            yield Finding(
+                where, f"%s in SQL for what is no regclass: use %I, %L or using in: {one_line(expression)}"
+            )
+    for text in texts.constants:
         if STATEMENT.match(text):
-            if any(kind.group(1) == "s" for kind in PLACEHOLDER.finditer(text)):
-                yield Finding(where, f"%s in SQL: use %I, %L or using in: {one_line(text)}")
             yield from check_statements(where, PLACEHOLDER.sub(filled, text))
-    for text in texts.plain:
-        if STATEMENT.match(text):
-            yield from check_statements(where, text)
 
 
 def filled(placeholder: re.Match[str]) -> str:
-    return {"I": "x", "L": "'x'", "s": "x", None: "%"}[placeholder.group(1)]
+    return {"I": "x", "L": "'x'", "s": "x", None: "%"}[placeholder.group(2)]
 
 
 # --- a whole script -------------------------------------------------------------------------------
@@ -224,6 +239,7 @@ def check_statements(where: str, script: str) -> Iterator[Finding]:
 
 
 def sqlfluff(name: str, text: str) -> bool:
+    """Whether sqlfluff is content; what it says is printed if not."""
     command = [
         sys.executable,
         "-m",
@@ -232,9 +248,12 @@ def sqlfluff(name: str, text: str) -> bool:
         "--disable-progress-bar",
         "--config",
         "pyproject.toml",
+        "-",
     ]
-    command += ["--stdin-filename", name, "-"]
-    return subprocess.run(command, input=text, text=True, cwd=ROOT).returncode == 0
+    done = subprocess.run(command, input=text, text=True, cwd=ROOT, capture_output=True)
+    if done.returncode:
+        print(f"sqlfluff, {name}:\n{done.stdout}{done.stderr}")
+    return done.returncode == 0
 
 
 def scripts() -> Iterator[tuple[str, str]]:

@@ -32,6 +32,9 @@ GOOD = [
     "update pgmq.q_orders set vt = $1 where msg_id = $2",
     "create table t (made_at timestamptz default clock_timestamp())",
     function("begin execute format('update pgmq.%1$I set vt = $1', a) using clock_timestamp(); end"),
+    function("declare t regclass; begin execute format('delete from %s where a = %L', t, a); end"),
+    function("begin execute pgqueue._filled('create index %25$I on pgmq.%1$I (b)', a); end"),
+    function("begin perform has_schema_privilege(a, 'create'); end"),
     function("declare v pgmq.message_record; w pgmq.meta%rowtype; begin v.vt := clock_timestamp(); end"),
     function("begin raise exception 'select the queue'; end", "returns setof pgmq.message_record language "
              "plpgsql stable parallel safe security definer set search_path = pg_catalog, pg_temp"),
@@ -44,7 +47,7 @@ BAD = [
     ("volatile random", "with a as (select b from t order by random()) delete from u using a"),
     ("does not parse", "selec 1"),
     ("volatility is not stated", function("begin end", "returns void language plpgsql parallel safe")),
-    ("parallel is not stated", function("begin end", "returns void language plpgsql volatile")),
+    ("parallel is not stated", function("begin end", "returns void language plpgsql stable")),
     ("search_path", function("begin return a; end", "returns trigger language plpgsql stable parallel safe")),
     ("search_path", function("select 1", "returns int language sql stable parallel safe security definer "
                              "set search_path = pg_catalog, public")),
@@ -57,6 +60,8 @@ BAD = [
     ("does not parse", function("begin execute format('select a frm %I where', a); end")),
     ("select *", function("begin execute 'select * from t'; end")),
     ("%s in SQL", function("begin execute format('select a from %s', a); end")),
+    ("does not parse", function("begin execute pgqueue._filled('create indx %25$I on %1$I (b)', a); end")),
+    ("%s in SQL", function("declare t regclass; begin execute format('select %2$s from %1$s', t, a); end")),
     ("select *", function("declare q text; begin q := format('select * from %I', a); execute q; end")),
 ]  # fmt: skip
 
