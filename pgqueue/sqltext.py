@@ -75,10 +75,10 @@ class Queue:
 
 SEQUENCES = (*FLOOR_SEQUENCES, NOTIFY_SEQUENCE)
 INDEXES = {
-    "pkey": ("q_", "_pkey"),
     "ready_index": ("q_", "_ready_idx"),
     "waiting_index": ("q_", "_waiting_idx"),
     "fifo_index": ("q_", "_fifo_idx"),
+    "msg_id_index": ("q_", "_msg_id_idx"),
     "archive_index": ("archived_at_idx_", ""),
 }
 

@@ -68,6 +68,25 @@ create table if not exists pgqueue.policy (
     compiled boolean not null default true
 );
 
+-- How a partitioned table of a queue is cut: by what, in pieces of which size, how many ahead, and what is kept. Each row
+-- belongs to the owner of that table, who alone may write it.
+create table if not exists pgqueue.partitioning (
+    table_name text primary key,
+    control text not null,
+    span text not null,
+    retention text not null,
+    premake integer not null
+);
+alter table pgqueue.partitioning enable row level security;
+grant select, insert, update, delete on pgqueue.partitioning to public;
+drop policy if exists owner on pgqueue.partitioning;
+create policy owner on pgqueue.partitioning using (
+    exists (
+        select from pg_catalog.pg_class c
+        where c.relnamespace = 'pgmq'::regnamespace and c.relname = table_name and pg_has_role(c.relowner, 'usage')
+    )
+);
+
 create table if not exists pgmq.meta (
     queue_name varchar not null unique,
     is_partitioned boolean not null,
@@ -165,9 +184,9 @@ declare
     v_name text := pgqueue._table(p_queue_name);
 begin
     return query execute format($sql$
-with moved as (
+        with moved as (
             delete from pgmq.%1$I m
-            where         m.msg_id = any($1)
+            where m.msg_id = any($1)
             returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
         )
         insert into pgmq.%2$I (msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers)
@@ -247,6 +266,49 @@ begin
 end
 $$;
 
+create or replace function pgqueue._check_partitioning(p_interval text, p_retention text, p_premake integer)
+returns text
+language plpgsql immutable parallel safe
+as $$
+-- Refuses what cannot be partitioned by. Gives what a queue is cut by: msg_id for a number, enqueued_at for a time.
+declare
+    v_span interval;
+begin
+    if p_premake < 1 then
+        raise exception 'premake must be at least 1, got %', p_premake;
+    end if;
+    if p_interval is null or p_retention is null or p_premake is null then
+        raise null_value_not_allowed using message = 'partition_interval, retention_interval and premake cannot be null';
+    end if;
+    if p_interval ~ '^\s*\d+\s*$' then
+        if p_interval::numeric not between 1 and 1000000000000 then
+            raise invalid_parameter_value
+                using message = format('partition_interval must be from 1 to 1000000000000 messages, got %s', p_interval);
+        end if;
+        if p_retention !~ '^\s*\d{1,18}\s*$' then
+            raise invalid_parameter_value using message = format(
+                'retention_interval must be a number of messages, as partition_interval is, got "%s"', p_retention
+            );
+        end if;
+        return 'msg_id';
+    end if;
+    v_span := pgqueue._span(p_interval);
+    if v_span < interval '1 second' or pgqueue._span(p_retention) < interval '0' then
+        raise invalid_parameter_value using message = format(
+            'partitions must span at least a second, and be kept no negative time: got "%s" and "%s"',
+            p_interval, p_retention
+        );
+    end if;
+    if extract(year from v_span) * 12 + extract(month from v_span) > 0
+        and v_span <> make_interval(months => (extract(year from v_span) * 12 + extract(month from v_span))::integer)
+    then
+        raise invalid_parameter_value
+            using message = format('partition_interval must be of whole months, or have no months: got "%s"', p_interval);
+    end if;
+    return 'enqueued_at';
+end
+$$;
+
 create or replace function pgqueue._check_rights(p_name text)
 returns void
 language plpgsql stable
@@ -298,9 +360,9 @@ begin
         using v_ts, '-infinity'::timestamptz, v_most;
         if p_pop then
             return query execute format($sql$
-delete from pgmq.%1$I m
+                delete from pgmq.%1$I m
                 where m.msg_id = any(array(
-                                    select m.msg_id
+                    select m.msg_id
                     from (
                         (
                             select m.msg_id
@@ -322,10 +384,10 @@ delete from pgmq.%1$I m
             using v_ts, p_qty, -9223372036854775808, v_due;
         else
             return query execute format($sql$
-update pgmq.%1$I m
+                update pgmq.%1$I m
                 set vt = $5, read_ct = m.read_ct + 1, last_read_at = $1
                 where m.msg_id = any(array(
-                                    select m.msg_id
+                    select m.msg_id
                     from (
                         (
                             select m.msg_id
@@ -431,7 +493,7 @@ begin
     if p_way = 'rr' then
         execute format($sql$
             select array(
-select c.msg_id
+                select c.msg_id
                 from (
                     select m.msg_id, h.head, row_number() over (partition by h.head order by m.msg_id) as rank
                     from (
@@ -439,8 +501,8 @@ select c.msg_id
                         from pgmq.%1$I m
                         where m.msg_id = any($1)
                     ) h
-                                    join pgmq.%1$I m on hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) = h.hash and m.msg_id >= h.head
-                                    where m.vt <= $2
+                    join pgmq.%1$I m on hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) = h.hash and m.msg_id >= h.head
+                    where m.vt <= $2
                 ) c
                 order by c.rank, c.head
                 limit $3
@@ -585,7 +647,8 @@ as $body$
 -- them. Once a second from the start, else from the last floor on. The floor is the lowest row visible, locked or not.
 -- Gives null where the floor must not be used. Sequences: shared by all sessions, and no rollback touches them.
 declare
-    -- A transaction that has written may see its own takings as gone, and roll them back: see may_rise.
+    -- A transaction that has written may see its own takings as gone, and roll them back: it raises the floor only
+    -- where that saves a long walk.
     v_clean boolean := pg_current_xact_id_if_assigned() is null;
     v_us bigint := date_part('epoch', v_ts) * 1000000;
     v_walk bigint := pg_sequence_last_value(%21$L::regclass);
@@ -609,9 +672,6 @@ begin
     where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.msg_id >= case when v_full then -9223372036854775808 else v_floor end
     order by m.msg_id
     limit 1;
-    if v_walk is null and (v_msg_id is null or v_msg_id < 256) then
-        return null;
-    end if;
     select m.vt into v_vt
     from pgmq.%1$I m
     where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second')
@@ -619,20 +679,25 @@ begin
         and m.vt <= v_ts
     order by m.vt
     limit 1;
-    v_may_rise := v_clean or v_msg_id - v_floor > 1000;
-    if v_msg_id < v_floor or v_msg_id > v_floor and v_may_rise then
-        perform setval(%17$L::regclass, v_msg_id);
-    end if;
     -- A millisecond of slack, since a sequence holds no timestamptz.
     v_vt_us := case
         when isfinite(coalesce(v_vt, v_ts)) then date_part('epoch', coalesce(v_vt, v_ts)) * 1000000 - 1000
         else 0
     end;
+    if v_walk is null then
+        -- Not in use so far: begin once there is something to gain.
+        if not v_clean or v_msg_id is null or v_msg_id < 256 then
+            return null;
+        end if;
+        perform setval(%17$L::regclass, v_msg_id), setval(%19$L::regclass, v_vt_us), setval(%21$L::regclass, v_us);
+        return v_us;
+    end if;
+    v_may_rise := v_clean or v_msg_id - v_floor > 1000;
+    if v_msg_id < v_floor or v_msg_id > v_floor and v_may_rise then
+        perform setval(%17$L::regclass, v_msg_id);
+    end if;
     if v_vt_us < v_floor_us or v_vt_us > v_floor_us + 100000 and v_may_rise then
         perform setval(%19$L::regclass, v_vt_us);
-    end if;
-    if v_walk is null then
-        perform setval(%21$L::regclass, v_us);
     end if;
     return v_us;
 end
@@ -691,9 +756,9 @@ begin
         );
         if v_pop then
             return query
-delete from pgmq.%1$I m
+            delete from pgmq.%1$I m
             where m.msg_id = any(array(
-                            select m.msg_id
+                select m.msg_id
                 from (
                     (
                         select m.msg_id
@@ -713,10 +778,10 @@ delete from pgmq.%1$I m
             returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
         else
             return query
-update pgmq.%1$I m
+            update pgmq.%1$I m
             set vt = v_until, read_ct = m.read_ct + 1, last_read_at = v_ts
             where m.msg_id = any(array(
-                            select m.msg_id
+                select m.msg_id
                 from (
                     (
                         select m.msg_id
@@ -761,7 +826,7 @@ declare
     v_oldest timestamptz;
     v_until timestamptz := v_ts + make_interval(secs => $1);
 begin
--- The floor: one read in 256 messages, and the first in a second, looks up where live rows begin.
+    -- The floor: one read in 256 messages, and the first in a second, looks up where live rows begin.
     if (v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000 then
         v_walk := pgqueue.%5$I(v_ts);
     end if;
@@ -780,7 +845,7 @@ begin
             update pgmq.%1$I m
             set vt = v_until, read_ct = m.read_ct + 1, last_read_at = v_ts
             where m.msg_id = any(array(
-                    select m.msg_id
+                select m.msg_id
                 from pgmq.%1$I m
                 where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
                 order by m.msg_id
@@ -798,7 +863,8 @@ begin
         v_walk := null;
         v_from := -9223372036854775808;
         v_since := '-infinity';
-    end loop;end
+    end loop;
+end
 $body$;
 $text$),
         ('pop', false, $text$
@@ -820,7 +886,7 @@ declare
     v_since timestamptz := '-infinity';
     v_oldest timestamptz;
 begin
--- The floor: one read in 256 messages, and the first in a second, looks up where live rows begin.
+    -- The floor: one read in 256 messages, and the first in a second, looks up where live rows begin.
     if (v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000 then
         v_walk := pgqueue.%5$I(v_ts);
     end if;
@@ -838,7 +904,7 @@ begin
             return query
             delete from pgmq.%1$I m
             where m.msg_id = any(array(
-                    select m.msg_id
+                select m.msg_id
                 from pgmq.%1$I m
                 where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
                 order by m.msg_id
@@ -856,7 +922,8 @@ begin
         v_walk := null;
         v_from := -9223372036854775808;
         v_since := '-infinity';
-    end loop;end
+    end loop;
+end
 $body$;
 $text$),
         ('delete', false, $text$
@@ -895,9 +962,9 @@ language plpgsql volatile parallel unsafe
 as $body$
 -- Moves one message to the archive; says whether it was there.
 begin
-with moved as (
+    with moved as (
         delete from pgmq.%1$I m
-        where     m.msg_id = $1
+        where m.msg_id = $1
         returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
     )
     insert into pgmq.%2$I (msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers)
@@ -917,9 +984,9 @@ as $body$
 -- Moves many messages to the archive; gives the ids of those that were there.
 begin
     return query
-with moved as (
+    with moved as (
         delete from pgmq.%1$I m
-        where     m.msg_id = any($1)
+        where m.msg_id = any($1)
         returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
     )
     insert into pgmq.%2$I (msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers)
@@ -937,9 +1004,9 @@ as $body$
 -- Makes one message visible at vt; gives it, or no row where it is not there.
 begin
     return query
-update pgmq.%1$I m
+    update pgmq.%1$I m
     set vt = $2
-    where     m.msg_id = $1
+    where m.msg_id = $1
     returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
     if found and $2 <= clock_timestamp() + interval '1 second' and pg_sequence_last_value(%21$L::regclass) is not null then
         perform pgqueue.%6$I(array[$1], $2);
@@ -957,9 +1024,9 @@ as $body$
 -- Makes many messages visible at vt; gives those that were there.
 begin
     return query
-update pgmq.%1$I m
+    update pgmq.%1$I m
     set vt = $2
-    where     m.msg_id = any($1)
+    where m.msg_id = any($1)
     returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
     if found and $2 <= clock_timestamp() + interval '1 second' and pg_sequence_last_value(%21$L::regclass) is not null then
         perform pgqueue.%6$I($1, $2);
@@ -1027,6 +1094,25 @@ begin
 end
 $$;
 
+create or replace function pgqueue._cut(
+    p_table text, p_control text, p_span text, p_retention text, p_premake integer
+)
+returns void
+language plpgsql volatile
+as $$
+-- Records how a partitioned table is cut, and makes its first partitions.
+begin
+    insert into pgqueue.partitioning (table_name, control, span, retention, premake)
+    values (p_table, p_control, trim(p_span), trim(p_retention), p_premake)
+    on conflict on constraint partitioning_pkey do update
+        set control = excluded.control,
+            span = excluded.span,
+            retention = excluded.retention,
+            premake = excluded.premake;
+    perform pgqueue._make_partitions(p_table);
+end
+$$;
+
 create or replace function pgqueue._default_partition(p_table text)
 returns regclass
 language sql stable
@@ -1077,6 +1163,70 @@ begin
 end
 $$;
 
+create or replace function pgqueue._drop(p_queue_name text, p_keep_archive boolean)
+returns boolean
+language plpgsql volatile
+as $$
+-- Drops a queue, and its archive unless that is kept; says whether there was one. Tables first: it waits for who uses them.
+declare
+    v_name text := lower(p_queue_name);
+    v_found boolean;
+begin
+    if p_queue_name is null then
+        raise null_value_not_allowed using message = 'queue name cannot be null';
+    end if;
+    perform pgqueue._check_characters(p_queue_name);
+    perform pgqueue._lock_queue(v_name);
+    v_found := pgqueue._has_table('q_', v_name);
+    if v_found then
+        execute format('drop table pgmq.%I', 'q_' || v_name);
+        if not p_keep_archive then
+            execute format('drop table if exists pgmq.%I', 'a_' || v_name);
+        end if;
+    end if;
+    delete from pgmq.meta m where lower(m.queue_name) = v_name;
+    v_found := v_found or found;
+    if v_found then
+        perform pgqueue._forget(v_name);
+    end if;
+    return v_found;
+end
+$$;
+
+create or replace function pgqueue._drop_expired(p_table text)
+returns integer
+language plpgsql volatile
+as $$
+-- Drops partitions that ended before what is kept, with all that is in them, as pgmq has it. Says how many.
+declare
+    v_cut record;
+    v_newest text := pgqueue._newest_value(p_table);
+    v_oldest_kept text;
+    v_name text;
+    v_dropped integer := 0;
+begin
+    select p.control, p.retention into strict v_cut from pgqueue.partitioning p where p.table_name = p_table;
+    if v_cut.control = 'msg_id' then
+        v_oldest_kept := greatest(v_newest::bigint - v_cut.retention::bigint, 0)::text;
+    else
+        v_oldest_kept := (v_newest::timestamptz - pgqueue._span(v_cut.retention))::text;
+    end if;
+    -- The partition that holds the oldest value kept stays, with all that begin later: names' ends rise with their bounds.
+    for v_name in
+        select c.relname::text
+        from pg_catalog.pg_inherits i
+        join pg_catalog.pg_class c on c.oid = i.inhrelid
+        cross join pgqueue._partition_bounds(p_table, v_oldest_kept, 0) b
+        where i.inhparent = format('pgmq.%I', p_table)::regclass
+            and substring(c.relname from '\$p(\d+)$')::numeric < substr(b.suffix, 3)::numeric
+    loop
+        execute format('drop table pgmq.%I', v_name);
+        v_dropped := v_dropped + 1;
+    end loop;
+    return v_dropped;
+end
+$$;
+
 create or replace function pgqueue._filled(p_text text, p_name text)
 returns text
 language plpgsql immutable parallel safe
@@ -1085,7 +1235,7 @@ as $$
 declare
     v_name text := p_name;
 begin
-    return format(p_text, 'q_' || v_name, 'a_' || v_name, v_name || '$send', v_name || '$send_batch', v_name || '$floor', v_name || '$lower_floor', v_name || '$due', v_name || '$read', v_name || '$pop', v_name || '$delete', v_name || '$delete_batch', v_name || '$archive', v_name || '$archive_batch', v_name || '$set_vt', v_name || '$set_vt_batch', v_name || '$floor_id', 'pgqueue.' || quote_ident(v_name || '$floor_id'), v_name || '$floor_vt', 'pgqueue.' || quote_ident(v_name || '$floor_vt'), v_name || '$walk', 'pgqueue.' || quote_ident(v_name || '$walk'), v_name || '$notified', 'pgqueue.' || quote_ident(v_name || '$notified'), pgqueue._object_name('q_', v_name, '_pkey'), pgqueue._object_name('q_', v_name, '_ready_idx'), pgqueue._object_name('q_', v_name, '_waiting_idx'), pgqueue._object_name('q_', v_name, '_fifo_idx'), pgqueue._object_name('archived_at_idx_', v_name, ''));
+    return format(p_text, 'q_' || v_name, 'a_' || v_name, v_name || '$send', v_name || '$send_batch', v_name || '$floor', v_name || '$lower_floor', v_name || '$due', v_name || '$read', v_name || '$pop', v_name || '$delete', v_name || '$delete_batch', v_name || '$archive', v_name || '$archive_batch', v_name || '$set_vt', v_name || '$set_vt_batch', v_name || '$floor_id', 'pgqueue.' || quote_ident(v_name || '$floor_id'), v_name || '$floor_vt', 'pgqueue.' || quote_ident(v_name || '$floor_vt'), v_name || '$walk', 'pgqueue.' || quote_ident(v_name || '$walk'), v_name || '$notified', 'pgqueue.' || quote_ident(v_name || '$notified'), pgqueue._object_name('q_', v_name, '_ready_idx'), pgqueue._object_name('q_', v_name, '_waiting_idx'), pgqueue._object_name('q_', v_name, '_fifo_idx'), pgqueue._object_name('q_', v_name, '_msg_id_idx'), pgqueue._object_name('archived_at_idx_', v_name, ''));
 end
 $$;
 
@@ -1120,6 +1270,11 @@ begin
         execute format(v_object.command, v_object.name);
     end loop;
     delete from pgqueue.policy p where p.queue_name = p_name;
+    delete from pgqueue.partitioning p
+    where p.table_name in ('q_' || p_name, 'a_' || p_name)
+        and not exists (
+            select from pg_class c where c.relnamespace = 'pgmq'::regnamespace and c.relname = p.table_name
+        );
 end
 $$;
 
@@ -1180,12 +1335,53 @@ begin
 end
 $$;
 
+create or replace function pgqueue._is_partitioned(p_table text)
+returns boolean
+language sql stable
+as $$
+    select exists (
+        select from pg_catalog.pg_class c
+        where c.relnamespace = 'pgmq'::regnamespace and c.relname = p_table and c.relkind = 'p'
+    );
+$$;
+
+create or replace function pgqueue._is_relation(p_name text)
+returns boolean
+language sql stable
+as $$
+    select exists (
+        select from pg_catalog.pg_class c where c.relnamespace = 'pgmq'::regnamespace and c.relname = p_name
+    );
+$$;
+
 create or replace function pgqueue._lock_queue(p_queue_name text)
 returns void
 language sql volatile
 as $$
     -- One at a time may create, drop, compile or change the make of a queue; until the transaction ends.
     select pg_advisory_xact_lock(hashtext('pgmq.queue_' || lower(p_queue_name)));
+$$;
+
+create or replace function pgqueue._maintain(p_table text)
+returns table (partitions_made integer, partitions_dropped integer, rows_moved bigint, problem text)
+language plpgsql volatile
+set lock_timeout = '2s'
+as $$
+-- Upkeep of one partitioned table. What goes wrong is told, and stops no other table's upkeep.
+begin
+    perform pgqueue._lock_queue(substr(p_table, 3));
+    rows_moved := pgqueue._move_spill(p_table);
+    partitions_made := pgqueue._make_partitions(p_table);
+    partitions_dropped := pgqueue._drop_expired(p_table);
+    return next;
+exception
+    when others then
+        partitions_made := 0;
+        partitions_dropped := 0;
+        rows_moved := 0;
+        problem := sqlerrm;
+        return next;
+end
 $$;
 
 create or replace function pgqueue._make_indexes(p_name text)
@@ -1196,12 +1392,12 @@ as $$
 begin
     if not pgqueue._has_index(pgqueue._object_name('q_', p_name, '_ready_idx')) then
         execute pgqueue._filled($ddl$
-            create index %25$I on pgmq.%1$I (msg_id) where isfinite(vt) and vt - enqueued_at < interval '1 second'
+            create index %24$I on pgmq.%1$I (msg_id) where isfinite(vt) and vt - enqueued_at < interval '1 second'
         $ddl$, p_name);
     end if;
     if not pgqueue._has_index(pgqueue._object_name('q_', p_name, '_waiting_idx')) then
         execute pgqueue._filled($ddl$
-            create index %26$I on pgmq.%1$I (vt) where (not isfinite(vt) or vt - enqueued_at >= interval '1 second')
+            create index %25$I on pgmq.%1$I (vt) where (not isfinite(vt) or vt - enqueued_at >= interval '1 second')
         $ddl$, p_name);
     end if;
     if not pgqueue._has_index(pgqueue._object_name('archived_at_idx_', p_name, '')) then
@@ -1253,6 +1449,48 @@ begin
 end
 $$;
 
+create or replace function pgqueue._make_partitions(p_table text)
+returns integer
+language plpgsql volatile
+as $$
+-- Makes the partitions that are missing, up to premake ahead, and the one for what fits no other. A range that rows of
+-- the default partition lie in is left to _move_spill. Says how many it made.
+declare
+    v_bounds record;
+    v_default regclass := pgqueue._default_partition(p_table);
+    v_spilled boolean;
+    v_made integer := 0;
+begin
+    for v_bounds in
+        select b.suffix, b.lower, b.upper, pgqueue._partition_name(p_table, b.suffix) as name, p.control
+        from pgqueue.partitioning p
+        cross join pgqueue._partition_bounds(p_table, pgqueue._newest_value(p_table), p.premake) b
+        where p.table_name = p_table
+    loop
+        continue when pgqueue._is_relation(v_bounds.name);
+        if v_default is not null then
+            execute format(
+                'select exists (select from %s where %I >= %L and %I < %L)',
+                v_default, v_bounds.control, v_bounds.lower, v_bounds.control, v_bounds.upper
+            ) into v_spilled;
+            continue when v_spilled;
+        end if;
+        execute format(
+            'create table pgmq.%I partition of pgmq.%I for values from (%L) to (%L)',
+            v_bounds.name, p_table, v_bounds.lower, v_bounds.upper
+        );
+        v_made := v_made + 1;
+    end loop;
+    if v_default is null then
+        execute format(
+            'create table pgmq.%I partition of pgmq.%I default', pgqueue._partition_name(p_table, '$default'), p_table
+        );
+        v_made := v_made + 1;
+    end if;
+    return v_made;
+end
+$$;
+
 create or replace function pgqueue._make_sequences(p_name text, p_suffixes text[])
 returns void
 language plpgsql volatile
@@ -1282,6 +1520,67 @@ begin
 end
 $$;
 
+create or replace function pgqueue._move_spill(p_table text)
+returns bigint
+language plpgsql volatile
+as $$
+-- Moves rows out of the default partition into partitions of their own, ids and leases kept. Writers wait meanwhile: one
+-- that waited for a single row would find it gone. Says how many rows it moved.
+declare
+    v_default regclass := pgqueue._default_partition(p_table);
+    v_control text := (select p.control from pgqueue.partitioning p where p.table_name = p_table);
+    v_least text;
+    v_bounds record;
+    v_columns text;
+    v_rows bigint;
+    v_moved bigint := 0;
+begin
+    select string_agg(quote_ident(a.attname), ', ' order by a.attnum) into v_columns
+    from pg_catalog.pg_attribute a
+    where a.attrelid = format('pgmq.%I', p_table)::regclass and a.attnum > 0 and not a.attisdropped;
+    loop
+        execute format(
+            'select min(%1$I)::text from %2$s where %1$I >= %3$L',
+            v_control, v_default, case when v_control = 'msg_id' then '0' else '2001-01-01 00:00:00+00' end
+        ) into v_least;
+        exit when v_least is null;
+        if v_moved = 0 then
+            execute format('lock table pgmq.%I in exclusive mode', p_table);
+        end if;
+        select b.suffix, b.lower, b.upper, pgqueue._partition_name(p_table, b.suffix) as name into v_bounds
+        from pgqueue._partition_bounds(p_table, v_least, 0) b;
+        execute format('create table pgmq.%I (like pgmq.%I including defaults)', v_bounds.name, p_table);
+        execute format(
+            'with moved as (delete from %1$s where %2$I >= %3$L and %2$I < %4$L returning %5$s)
+            insert into pgmq.%6$I (%5$s) select %5$s from moved',
+            v_default, v_control, v_bounds.lower, v_bounds.upper, v_columns, v_bounds.name
+        );
+        get diagnostics v_rows = row_count;
+        v_moved := v_moved + v_rows;
+        execute format(
+            'alter table pgmq.%I attach partition pgmq.%I for values from (%L) to (%L)',
+            p_table, v_bounds.name, v_bounds.lower, v_bounds.upper
+        );
+    end loop;
+    return v_moved;
+end
+$$;
+
+create or replace function pgqueue._newest_value(p_table text)
+returns text
+language plpgsql volatile
+as $$
+-- Where a partitioned table has got to: the last id handed out by its queue, or the time.
+declare
+    v_sequence text := pg_get_serial_sequence(format('pgmq.%I', 'q_' || substr(p_table, 3)), 'msg_id');
+begin
+    if (select p.control from pgqueue.partitioning p where p.table_name = p_table) = 'msg_id' then
+        return coalesce(pg_sequence_last_value(v_sequence::regclass), 0);
+    end if;
+    return clock_timestamp();
+end
+$$;
+
 create or replace function pgqueue._notified(p_name text)
 returns regclass
 language sql stable
@@ -1301,6 +1600,67 @@ as $$
     end;
 $$;
 
+create or replace function pgqueue._partition_bounds(p_table text, p_value text, p_ahead integer)
+returns table (suffix text, lower text, upper text)
+language plpgsql stable
+as $$
+-- The partition of a table that holds a value of its control column, and so many after it: names' ends and bounds.
+declare
+    v_cut pgqueue.partitioning;
+    v_span interval;
+    v_start timestamptz;
+    v_first bigint;
+begin
+    select p.table_name, p.control, p.span, p.retention, p.premake into strict v_cut
+    from pgqueue.partitioning p
+    where p.table_name = p_table;
+    if v_cut.control = 'msg_id' then
+        v_first := p_value::bigint - p_value::bigint % v_cut.span::bigint;
+        return query
+        select '$p' || s.first, s.first::text, (s.first + v_cut.span::bigint)::text
+        from (select v_first + n * v_cut.span::bigint as first from generate_series(0, p_ahead) n) s;
+        return;
+    end if;
+    v_span := pgqueue._span(v_cut.span);
+    v_start := pgqueue._partition_start(v_span, p_value::timestamptz);
+    for n in 0..p_ahead loop
+        suffix := '$p' || to_char(v_start at time zone 'UTC', 'YYYYMMDDHH24MISS');
+        lower := v_start::text;
+        -- By way of UTC: a day is 24 hours here, whatever the session's time zone.
+        v_start := (v_start at time zone 'UTC' + v_span) at time zone 'UTC';
+        upper := v_start::text;
+        return next;
+    end loop;
+end
+$$;
+
+create or replace function pgqueue._partition_name(p_table text, p_suffix text)
+returns text
+language sql immutable parallel safe
+as $$
+    -- A dollar stands in no queue's name: a partition is never another queue's table.
+    select pgqueue._object_name(left(p_table, 2), substr(p_table, 3), p_suffix);
+$$;
+
+create or replace function pgqueue._partition_start(p_span interval, p_time timestamptz)
+returns timestamptz
+language plpgsql immutable parallel safe
+as $$
+-- Where the partition begins that holds a time: whole spans from Monday, 1 January 2001, in UTC.
+declare
+    v_months integer := extract(year from p_span) * 12 + extract(month from p_span);
+    v_month integer;
+begin
+    if v_months = 0 then
+        return date_bin(p_span, p_time, '2001-01-01 00:00:00+00');
+    end if;
+    v_month := (extract(year from p_time at time zone 'UTC') - 2001) * 12 + extract(month from p_time at time zone 'UTC') - 1;
+    return (
+        timestamp '2001-01-01' + make_interval(months => floor(v_month::numeric / v_months)::integer * v_months)
+    ) at time zone 'UTC';
+end
+$$;
+
 create or replace function pgqueue._read_where(p_queue_name text, p_vt integer, p_qty integer, p_conditional jsonb)
 returns setof pgmq.message_record
 language plpgsql volatile
@@ -1311,15 +1671,15 @@ declare
     v_ts timestamptz := clock_timestamp();
 begin
     return query execute format($sql$
-update pgmq.%1$I m
+        update pgmq.%1$I m
         set vt = $2, read_ct = m.read_ct + 1, last_read_at = $1
         where m.msg_id = any(array(
-                    select m.msg_id
-                    from pgmq.%1$I m
-                    where m.vt <= $1 and m.message @> $4
-                    order by m.msg_id
-                    limit $3
-                    for update skip locked
+            select m.msg_id
+            from pgmq.%1$I m
+            where m.vt <= $1 and m.message @> $4
+            order by m.msg_id
+            limit $3
+            for update skip locked
         ))
         returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
     $sql$, 'q_' || v_name)
@@ -1384,12 +1744,36 @@ as $$
 -- set_vt for a queue that is not compiled, and for names that are no queue's.
 begin
     return query execute format($sql$
-update pgmq.%1$I m
+        update pgmq.%1$I m
         set vt = $2
-        where         m.msg_id = any($1)
+        where m.msg_id = any($1)
         returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
     $sql$, 'q_' || pgqueue._table(p_queue_name))
     using p_msg_ids, p_vt;
+end
+$$;
+
+create or replace function pgqueue._span(p_interval text)
+returns interval
+language plpgsql immutable parallel safe
+as $$
+-- An interval by which partitions are cut, also by pg_partman's older words for it.
+begin
+    return case lower(p_interval)
+        when 'yearly' then interval '1 year'
+        when 'quarterly' then interval '3 months'
+        when 'monthly' then interval '1 month'
+        when 'weekly' then interval '1 week'
+        when 'daily' then interval '1 day'
+        when 'hourly' then interval '1 hour'
+        when 'half-hour' then interval '30 minutes'
+        when 'quarter-hour' then interval '15 minutes'
+        else p_interval::interval
+    end;
+exception
+    when invalid_datetime_format or datetime_field_overflow or interval_field_overflow then
+        raise invalid_parameter_value
+            using message = format('"%s" is neither a number of messages nor an interval of time', p_interval);
 end
 $$;
 
@@ -1499,6 +1883,73 @@ begin
 end
 $$;
 
+create or replace function pgmq.convert_archive_partitioned(
+    table_name text,
+    partition_interval text default '10000',
+    retention_interval text default '100000',
+    leading_partition integer default 10
+)
+returns void
+language plpgsql volatile
+as $$
+-- Gives a queue a partitioned archive, cut by msg_id or archived_at. What was archived stays in the table a_NAME_old, as
+-- with pgmq. leading_partition: how many partitions are made ahead.
+declare
+    v_name text := lower(table_name);
+    v_control text := pgqueue._check_partitioning(partition_interval, retention_interval, leading_partition);
+    v_old_index text := pgqueue._object_name('archived_at_idx_', lower(table_name), '_old');
+begin
+    perform pgqueue._check_characters(table_name);
+    perform pgqueue._lock_queue(v_name);
+    if not pgqueue._has_table('a_', v_name) then
+        raise notice 'archive of queue "%" does not exist', table_name;
+        return;
+    end if;
+    if pgqueue._is_partitioned('a_' || v_name) then
+        raise notice 'archive of queue "%" is already partitioned', table_name;
+        return;
+    end if;
+    if pgqueue._is_relation('a_' || v_name || '_old') then
+        raise duplicate_table
+            using message = format('pgmq.%I exists: the old archive needs that name', 'a_' || v_name || '_old');
+    end if;
+    execute format('alter table pgmq.%I rename to %I', 'a_' || v_name, 'a_' || v_name || '_old');
+    execute format(
+        'alter index if exists pgmq.%I rename to %I', pgqueue._object_name('archived_at_idx_', v_name, ''), v_old_index
+    );
+    if v_control = 'msg_id' then
+        execute format($ddl$
+            create table pgmq.%2$I (
+                msg_id bigint not null,
+                read_ct integer not null default 0,
+                enqueued_at timestamptz not null default now(),
+                last_read_at timestamptz,
+                archived_at timestamptz not null default now(),
+                vt timestamptz not null,
+                message jsonb,
+                headers jsonb
+            ) partition by range (msg_id)
+        $ddl$, 'q_' || v_name, 'a_' || v_name);
+        perform pgqueue._cut('a_' || v_name, 'msg_id', partition_interval, retention_interval, leading_partition);
+    else
+        execute format($ddl$
+            create table pgmq.%2$I (
+                msg_id bigint not null,
+                read_ct integer not null default 0,
+                enqueued_at timestamptz not null default now(),
+                last_read_at timestamptz,
+                archived_at timestamptz not null default now(),
+                vt timestamptz not null,
+                message jsonb,
+                headers jsonb
+            ) partition by range (archived_at)
+        $ddl$, 'q_' || v_name, 'a_' || v_name);
+        perform pgqueue._cut('a_' || v_name, 'archived_at', partition_interval, retention_interval, leading_partition);
+    end if;
+    perform pgqueue._make_indexes(v_name);
+end
+$$;
+
 create or replace function pgmq.create(queue_name text)
 returns void
 language sql volatile
@@ -1517,7 +1968,7 @@ begin
     perform pgqueue._lock_queue(v_name);
     if not pgqueue._has_index(pgqueue._object_name('q_', v_name, '_fifo_idx')) then
         execute pgqueue._filled($ddl$
-            create index %27$I on pgmq.%1$I (hashtextextended(coalesce(headers ->> 'x-pgmq-group', '_default_fifo_group'), 0), msg_id)
+            create index %26$I on pgmq.%1$I (hashtextextended(coalesce(headers ->> 'x-pgmq-group', '_default_fifo_group'), 0), msg_id)
         $ddl$, v_name);
         perform pgqueue._compile_as_owner(v_name);
     end if;
@@ -1542,6 +1993,89 @@ returns void
 language sql volatile
 as $$
     select pgqueue._create(queue_name, false);
+$$;
+
+create or replace function pgmq.create_partitioned(
+    queue_name text,
+    partition_interval text default '10000',
+    retention_interval text default '100000',
+    premake integer default 4
+)
+returns void
+language plpgsql volatile
+as $$
+-- A number cuts by msg_id, an interval by time: the queue by enqueued_at, its archive by archived_at. pgqueue.maintain()
+-- does the upkeep; pg_partman is not needed.
+declare
+    v_name text := pgqueue._check_name(queue_name);
+    v_control text := pgqueue._check_partitioning(partition_interval, retention_interval, premake);
+    v_archive_control text := case v_control when 'msg_id' then 'msg_id' else 'archived_at' end;
+begin
+    perform pgqueue._lock_queue(v_name);
+    perform pgqueue._check_free(queue_name);
+    if pgqueue._has_table('q_', v_name) then
+        if not pgqueue._is_partitioned('q_' || v_name) then
+            raise duplicate_table using message = format('queue "%s" exists, and is not partitioned', queue_name);
+        end if;
+        return;
+    end if;
+    if v_control = 'msg_id' then
+        execute format($ddl$
+            create table pgmq.%1$I (
+                msg_id bigint generated by default as identity,
+                read_ct integer not null default 0,
+                enqueued_at timestamptz not null default now(),
+                last_read_at timestamptz,
+                vt timestamptz not null,
+                message jsonb,
+                headers jsonb
+            ) partition by range (msg_id)
+        $ddl$, 'q_' || v_name);
+        execute format($ddl$
+            create table pgmq.%2$I (
+                msg_id bigint not null,
+                read_ct integer not null default 0,
+                enqueued_at timestamptz not null default now(),
+                last_read_at timestamptz,
+                archived_at timestamptz not null default now(),
+                vt timestamptz not null,
+                message jsonb,
+                headers jsonb
+            ) partition by range (msg_id)
+        $ddl$, 'q_' || v_name, 'a_' || v_name);
+    else
+        execute format($ddl$
+            create table pgmq.%1$I (
+                msg_id bigint generated by default as identity,
+                read_ct integer not null default 0,
+                enqueued_at timestamptz not null default now(),
+                last_read_at timestamptz,
+                vt timestamptz not null,
+                message jsonb,
+                headers jsonb
+            ) partition by range (enqueued_at)
+        $ddl$, 'q_' || v_name);
+        execute format($ddl$
+            create table pgmq.%2$I (
+                msg_id bigint not null,
+                read_ct integer not null default 0,
+                enqueued_at timestamptz not null default now(),
+                last_read_at timestamptz,
+                archived_at timestamptz not null default now(),
+                vt timestamptz not null,
+                message jsonb,
+                headers jsonb
+            ) partition by range (archived_at)
+        $ddl$, 'q_' || v_name, 'a_' || v_name);
+    end if;
+    execute pgqueue._filled($ddl$
+        create index %27$I on pgmq.%1$I (msg_id)
+    $ddl$, v_name);
+    perform pgqueue._make_indexes(v_name);
+    perform pgqueue._cut('q_' || v_name, v_control, partition_interval, retention_interval, premake);
+    perform pgqueue._cut('a_' || v_name, v_archive_control, partition_interval, retention_interval, premake);
+    perform pgqueue._register(queue_name);
+end
 $$;
 
 create or replace function pgmq.create_unlogged(queue_name text)
@@ -1619,29 +2153,13 @@ create or replace function pgmq.drop_queue(queue_name text)
 returns boolean
 language plpgsql volatile
 as $$
--- Drops a queue with its archive; false, with a notice, where there is none. Tables first: it waits for who uses them.
-declare
-    v_name text := lower(queue_name);
-    v_registered integer;
+-- Drops a queue with its archive; false, with a notice, where there is none.
 begin
-    if queue_name is null then
-        raise null_value_not_allowed using message = 'queue name cannot be null';
-    end if;
-    perform pgqueue._check_characters(queue_name);
-    perform pgqueue._lock_queue(v_name);
-    if pgqueue._has_table('q_', v_name) then
-        execute format('drop table pgmq.%I', 'q_' || v_name);
-        execute format('drop table if exists pgmq.%I', 'a_' || v_name);
-        delete from pgmq.meta m where lower(m.queue_name) = v_name;
-        perform pgqueue._forget(v_name);
+    if pgqueue._drop(queue_name, false) then
         return true;
     end if;
-    delete from pgmq.meta m where lower(m.queue_name) = v_name;
-    get diagnostics v_registered = row_count;
-    if v_registered = 0 then
-        raise notice 'pgmq queue `%` does not exist', queue_name;
-    end if;
-    return v_registered > 0;
+    raise notice 'pgmq queue `%` does not exist', queue_name;
+    return false;
 end
 $$;
 
@@ -2734,6 +3252,25 @@ begin
             and p.proname in (select v_name || '$' || t.suffix from pgqueue._compiled_texts(true) t)
     loop
         execute format('drop function pgqueue.%I', v_function);
+    end loop;
+end
+$$;
+
+create or replace function pgqueue.maintain()
+returns table (
+    table_name text, partitions_made integer, partitions_dropped integer, rows_moved bigint, problem text
+)
+language plpgsql volatile
+as $$
+-- Upkeep, to be called now and then, twice at once if need be. Partitioned tables: rows that outran their partitions get
+-- ones of their own, partitions are made ahead, and those past their retention are dropped.
+declare
+    v_table text;
+begin
+    for v_table in select p.table_name from pgqueue.partitioning p order by p.table_name loop
+        return query
+        select v_table, m.partitions_made, m.partitions_dropped, m.rows_moved, m.problem
+        from pgqueue._maintain(v_table) m;
     end loop;
 end
 $$;

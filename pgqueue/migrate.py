@@ -1,0 +1,243 @@
+"""Install, upgrade and remove the schema; say what is installed. Sync only: an upgrade is no hot path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import psycopg
+from psycopg.rows import scalar_row, tuple_row
+
+from .errors import ForeignInstallation, NotInstalled, TooNew
+from .script import Migration, functions_sql, install_sql, migrations, package_version
+
+#: Queues handled in one transaction where each needs locks of its own: 2,000 queues must fit the server's defaults
+#: (64 locks a transaction, 100 connections), and one queue's objects are some 40.
+QUEUES_A_STEP = 50
+
+_LOCK = "select pg_advisory_xact_lock(hashtext('pgqueue.install'))"
+
+
+@dataclass(frozen=True)
+class Status:
+    """What is in a database.
+
+    `kind` is `absent`, `pgqueue`, `extension` (pgmq's) or `sql` (pgmq without its extension).
+    """
+
+    kind: str
+    pgmq_version: str | None = None
+    package_version: str | None = None
+    schema_version: int = 0
+    newest_schema_version: int = 0
+    queues: int = 0
+    compiled_queues: int = 0
+    pending: tuple[str, ...] = field(default=())
+
+    @property
+    def current(self) -> bool:
+        """Whether `upgrade` has nothing to do."""
+        return self.kind == "pgqueue" and not self.pending and self.package_version == package_version()
+
+
+def status(conn: psycopg.Connection) -> Status:
+    """Say what is installed. Reads only; ends the transaction that it began."""
+    newest = migrations()[-1].id
+    with conn.transaction():
+        extension = _scalar(conn, "select extversion from pg_catalog.pg_extension where extname = 'pgmq'")
+        if extension is not None:
+            return Status("extension", pgmq_version=str(extension), newest_schema_version=newest)
+        if _scalar(conn, "select to_regclass('pgqueue.migration')") is None:
+            foreign = _scalar(
+                conn,
+                "select to_regclass('pgmq.meta') is not null or exists (select from pg_catalog.pg_proc p"
+                " join pg_catalog.pg_namespace n on n.oid = p.pronamespace where n.nspname = 'pgmq')",
+            )
+            return Status("sql" if foreign else "absent", newest_schema_version=newest)
+        applied = _applied(conn)
+        with conn.cursor(row_factory=tuple_row) as cursor:
+            row = cursor.execute(
+                "select v.package_version, v.pgmq_version, (select count(*) from pgmq.meta),"
+                " (select count(*) from pgmq.meta m"
+                " where to_regproc('pgqueue.' || quote_ident(lower(m.queue_name) || '$read')) is not null)"
+                " from pgqueue.version() v"
+            ).fetchone()
+        assert row is not None
+        return Status(
+            "pgqueue",
+            package_version=row[0],
+            pgmq_version=row[1],
+            schema_version=max(applied, default=0),
+            newest_schema_version=newest,
+            queues=row[2],
+            compiled_queues=row[3],
+            pending=tuple(m.name for m in migrations() if m.id not in applied),
+        )
+
+
+def install(conn: psycopg.Connection) -> None:
+    """Install into a database, or renew an installation of the same schema version. One transaction.
+
+    Raises:
+        ForeignInstallation: pgmq lives there, as an extension or from SQL; nothing was changed.
+        TooNew: the schema there is newer than this package; nothing was changed.
+    """
+    found = status(conn)
+    if found.kind == "pgqueue" and not found.current:
+        upgrade(conn)
+        return
+    _refuse(found)
+    with conn.transaction():
+        conn.execute(install_sql(transaction=False).encode())
+
+
+def upgrade(
+    conn: psycopg.Connection, *, dry_run: bool = False, steps: Sequence[Migration] | None = None
+) -> tuple[str, ...]:
+    """Bring an installation to this package's version, in one transaction: pending migrations, functions, every queue
+    compiled anew.
+
+    Args:
+        dry_run: Change nothing, only say what would be done.
+        steps: The migrations; those of this package if not given.
+
+    Returns:
+        What was done, or would be, a line each; nothing where all is current.
+
+    Raises:
+        NotInstalled, ForeignInstallation, TooNew: nothing was changed.
+    """
+    found = status(conn)
+    _refuse(found)
+    if found.kind == "absent":
+        raise NotInstalled
+    with conn.transaction():
+        conn.execute(_LOCK)
+        applied = _applied(conn)
+        pending = [m for m in steps or migrations() if m.id not in applied]
+        if not pending and found.current:
+            return ()
+        done = [f"migration {m.id:04d} {m.name}" for m in pending]
+        done += ["functions", f"compile {found.queues} queues"]
+        if not dry_run:
+            for migration in pending:
+                conn.execute(
+                    "insert into pgqueue.migration (id, name, checksum, breaking) values (%s, %s, %s, %s)",
+                    (migration.id, migration.name, migration.checksum, migration.breaking),
+                )
+                conn.execute(migration.sql.encode())
+            conn.execute(functions_sql().encode())
+    return tuple(done)
+
+
+def uninstall(
+    conn: psycopg.Connection, *, keep_archives: bool = False, progress: Callable[[int, int], None] | None = None
+) -> int:
+    """Drop every queue with its messages, then the functions and the schemas. Goes in steps of some queues, each a
+    transaction, so that it can be stopped and run again.
+
+    Args:
+        keep_archives: Leave the archive tables, in schema pgmq.
+        progress: Called with the number of queues dropped and of all.
+
+    Returns:
+        How many queues were dropped.
+
+    Raises:
+        NotInstalled, ForeignInstallation: nothing was changed.
+    """
+    found = status(conn)
+    if found.kind in ("extension", "sql"):
+        _refuse(found)
+    if found.kind == "absent":
+        raise NotInstalled
+    dropped = 0
+    while names := _next_queues(conn):
+        with conn.transaction():
+            conn.execute(_LOCK)
+            for name in names:
+                conn.execute("select pgqueue._drop(%s, %s)", (name, keep_archives))
+        dropped += len(names)
+        if progress:
+            progress(dropped, found.queues)
+    with conn.transaction():
+        conn.execute(_LOCK)
+        conn.execute("drop schema pgqueue cascade")
+        if keep_archives and _scalar(conn, _ARCHIVES):
+            for statement in _column(conn, _OURS_IN_PGMQ):
+                conn.execute(str(statement).encode())
+        else:
+            conn.execute("drop schema pgmq cascade")
+    return dropped
+
+
+def compile_queues(conn: psycopg.Connection, names: Sequence[str] = ()) -> dict[str, bool]:
+    """Compile the named queues, or all, each in a transaction of its own; say of each whether it is compiled now."""
+    queues = names or [str(n) for n in _column(conn, "select queue_name::text from pgmq.meta order by queue_name")]
+    compiled = {}
+    for queue in queues:
+        with conn.transaction():
+            compiled[queue] = bool(_scalar(conn, "select pgqueue.compile(%s)", (queue,)))
+    return compiled
+
+
+_ARCHIVES = """
+select exists (
+    select from pg_catalog.pg_class c
+    where c.relnamespace = 'pgmq'::regnamespace and c.relkind in ('r', 'p') and c.relname like 'a\\_%'
+)"""
+
+#: What is ours in schema pgmq beside the archives: functions first, since tables' defaults need none of them.
+_OURS_IN_PGMQ = """
+select format('drop function %s', p.oid::regprocedure)
+from pg_catalog.pg_proc p
+where p.pronamespace = 'pgmq'::regnamespace
+union all
+select format('drop table pgmq.%I', t.name)
+from unnest(array['topic_bindings', 'notify_insert_throttle', 'meta']) with ordinality as t (name, place)
+union all
+select format('drop type pgmq.%I', t.name)
+from unnest(array['message_record', 'queue_record', 'metrics_result']) as t (name)
+"""
+
+
+def _next_queues(conn: psycopg.Connection) -> list[str]:
+    with conn.transaction():
+        return [
+            str(name)
+            for name in _column(
+                conn, "select queue_name::text from pgmq.meta order by queue_name limit %s", (QUEUES_A_STEP,)
+            )
+        ]
+
+
+def _applied(conn: psycopg.Connection) -> set[int]:
+    return {int(str(number)) for number in _column(conn, "select id from pgqueue.migration")}
+
+
+def _refuse(found: Status) -> None:
+    if found.kind == "extension":
+        raise ForeignInstallation(
+            f"the extension pgmq {found.pgmq_version} is installed in this database;"
+            " to take it over in place, run `pgqueue adopt`"
+        )
+    if found.kind == "sql":
+        raise ForeignInstallation(
+            "pgmq is installed in this database from SQL, without the extension;"
+            " to take it over in place, run `pgqueue adopt`"
+        )
+    if found.schema_version > found.newest_schema_version:
+        raise TooNew(
+            f"the schema in this database has version {found.schema_version}, this package knows"
+            f" {found.newest_schema_version}: upgrade the pgqueue package"
+        )
+
+
+def _scalar(conn: psycopg.Connection, query: str, params: Sequence[object] = ()) -> object:
+    with conn.cursor(row_factory=scalar_row) as cursor:
+        return cursor.execute(query.encode(), params or None).fetchone()
+
+
+def _column(conn: psycopg.Connection, query: str, params: Sequence[object] = ()) -> list[object]:
+    with conn.cursor(row_factory=scalar_row) as cursor:
+        return cursor.execute(query.encode(), params or None).fetchall()
