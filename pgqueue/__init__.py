@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
     from pgqueue.model import Message, Metrics, NotifyThrottle, QueueInfo, RoutedId, TopicBinding, Version
     from pgqueue.statements import Codec, JsonText
 
-__version__ = _version("pgqueue")
+    __version__: str
 
 __all__ = [
     "AsyncClient",
@@ -44,6 +43,10 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 def __getattr__(name: str) -> Any:
     """Load a public name when it is first asked for: importing pgqueue needs neither psycopg nor libpq."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("pgqueue")
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

@@ -11,6 +11,7 @@ from pgqueue.errors import (
     CannotConnect,
     Conflict,
     ConnectionLost,
+    ForeignInstallation,
     NoSuchQueue,
     NotAllowed,
     NotInstalled,
@@ -32,10 +33,13 @@ def from_server(error: BaseException) -> PgqueueError:
     sqlstate: str | None = getattr(error, "sqlstate", None)
     diag = getattr(error, "diag", None)
     said = " ".join(str(getattr(diag, "message_primary", None) or error).split())
+    hint = getattr(diag, "message_hint", None) or ""
     if sqlstate is None:
         if type(error).__name__ in ("OperationalError", "InterfaceError"):
             return ConnectionLost(f"{ConnectionLost.__doc__} ({said})")
         return BadValue(said)  # psycopg itself refused a parameter
+    if "pgqueue adopt" in hint:
+        return ForeignInstallation(f"{said}. {hint}", sqlstate=sqlstate)
     kind, message = _kind(sqlstate, said)
     return kind(message, sqlstate=sqlstate)
 
@@ -44,8 +48,8 @@ def _kind(sqlstate: str, said: str) -> tuple[type[PgqueueError], str | None]:
     """Class and message (None: the class's own) for what the server said."""
     if sqlstate == "42P01":
         return _missing_relation(said)
-    if sqlstate == "P0001":
-        return _raised(said)
+    if sqlstate in ("P0001", "22004", "42710"):
+        return _raised(said) if sqlstate == "P0001" or said.startswith("queue name") else (Refused, said)
     if sqlstate in ("3F000", "42883") and _OUR_SCHEMAS.search(said):
         return (NotInstalled, None) if sqlstate == "3F000" else (TooOld, f"{TooOld.__doc__} ({said})")
     if sqlstate in ("22P02", "22P05") and re.search("json|Unicode escape", said):

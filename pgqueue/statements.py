@@ -131,6 +131,10 @@ def version() -> Statement[Version]:
     return Statement("select * from pgqueue.version()", (), _only(Version))
 
 
+def maintain() -> Statement[list[dict[str, Any]]]:
+    return Statement("select * from pgqueue.maintain()", (), _named)
+
+
 # --- messages -------------------------------------------------------------------------------------
 
 
@@ -335,6 +339,10 @@ def _truth(reply: Reply) -> bool:
 
 def _numbers(reply: Reply) -> list[int]:
     return [row[0] for row in reply.rows]
+
+
+def _named(reply: Reply) -> list[dict[str, Any]]:
+    return [dict(zip(reply.columns, row, strict=True)) for row in reply.rows]
 
 
 def _each(kind: type[T]) -> Callable[[Reply], list[T]]:

@@ -138,6 +138,10 @@ class AsyncClient:
         """What is installed in the database. Raises NotInstalled."""
         return await self._run(statements.version())
 
+    async def maintain(self) -> list[dict[str, Any]]:
+        """Do the upkeep of partitioned queues, and say what was done: a row each, as the server has it."""
+        return await self._run(statements.maintain())
+
     # --- messages ---------------------------------------------------------------------------------
 
     async def send(

@@ -138,6 +138,10 @@ class Client:
         """What is installed in the database. Raises NotInstalled."""
         return self._run(statements.version())
 
+    def maintain(self) -> list[dict[str, Any]]:
+        """Do the upkeep of partitioned queues, and say what was done: a row each, as the server has it."""
+        return self._run(statements.maintain())
+
     # --- messages ---------------------------------------------------------------------------------
 
     def send(

@@ -1,0 +1,194 @@
+"""The schema in a database: install, upgrade, uninstall, status, version, compile, maintain."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from pgqueue.cli import server
+from pgqueue.cli.options import Duration, agreed, json_option, server_option
+from pgqueue.cli.output import note, print_details, print_json, row, say, show
+from pgqueue.errors import CannotConnect, Conflict, ConnectionLost, NoServer, TimedOut
+
+PASSING = (CannotConnect, Conflict, ConnectionLost, TimedOut)
+"""What a command that runs for ever outlives."""
+PGMQ = "1.13.1"
+"""The pgmq whose behaviour this package has."""
+KINDS = {
+    "absent": "nothing: run pgqueue install",
+    "pgqueue": "pgqueue",
+    "extension": "the extension pgmq: run pgqueue adopt",
+    "sql": "pgmq from SQL, without its extension: run pgqueue adopt",
+}
+
+
+@click.command()
+@server_option
+def install(dsn: str | None) -> None:
+    """Install pgqueue into a database, or renew it there.
+
+    The owner of a database may do it; no superuser and no extension is needed. It never asks, and where pgmq
+    lives already it changes nothing.
+
+    \b
+    Example:
+      pgqueue install --dsn postgresql://app@localhost/app
+    """
+    from pgqueue import migrate
+
+    with server.connection(dsn) as conn:
+        migrate.install(conn)
+        found = migrate.status(conn)
+    say(f"pgqueue {found.package_version} is installed, schema {found.schema_version}")
+
+
+@click.command()
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@json_option
+@server_option
+def upgrade(dry_run: bool, as_json: bool, dsn: str | None) -> None:
+    """Bring an installation up to date, in one transaction.
+
+    \b
+    Example:
+      pgqueue upgrade --dry-run
+    """
+    from pgqueue import migrate
+
+    with server.connection(dsn) as conn:
+        steps = migrate.upgrade(conn, dry_run=dry_run)
+    if as_json:
+        print_json({"step": step, "done": not dry_run} for step in steps)
+        return
+    for step in steps:
+        say(f"{'would do' if dry_run else 'done'}: {step}")
+    if not steps:
+        say("nothing to do: all is current")
+
+
+@click.command()
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--keep-archives", is_flag=True, help="Leave the archive tables where they are.")
+@server_option
+def uninstall(yes: bool, keep_archives: bool, dsn: str | None) -> None:
+    """Drop every queue, and pgqueue itself. Asks first.
+
+    Goes in steps of some queues; one that was stopped can be run again.
+
+    \b
+    Example:
+      pgqueue uninstall --keep-archives
+    """
+    from pgqueue import migrate
+
+    with server.connection(dsn) as conn:
+        found = migrate.status(conn)
+        if found.kind == "pgqueue":
+            archives = "but not their archives" if keep_archives else "and archives"
+            agreed(f"drop pgqueue and {found.queues} queues with their messages {archives}?", yes)
+        dropped = migrate.uninstall(conn, keep_archives=keep_archives)
+    say(f"pgqueue is gone, and {dropped} queues")
+
+
+@click.command()
+@json_option
+@server_option
+def status(as_json: bool, dsn: str | None) -> None:
+    """Say what is installed, and whether it is current.
+
+    \b
+    Example:
+      pgqueue status --json
+    """
+    from pgqueue import migrate
+
+    with server.connection(dsn) as conn:
+        found = migrate.status(conn)
+    values = {**row(found), "current": found.current}
+    if as_json:
+        print_json([values])
+    else:
+        print_details({"installed": KINDS[found.kind], **_known(values)})
+
+
+def _known(values: dict[str, object]) -> dict[str, object]:
+    """What is worth a line: where nothing of ours is installed, only the version of what is there."""
+    if values["kind"] == "pgqueue":
+        return {name: value for name, value in values.items() if name != "kind" and value != ()}
+    return {name: values[name] for name in ("pgmq_version",) if values[name]}
+
+
+@click.command()
+@json_option
+@server_option
+def version(as_json: bool, dsn: str | None) -> None:
+    """Show the package's versions, and the database's if named.
+
+    They are three: of the package, of its schema, and of the pgmq whose behaviour it has.
+
+    \b
+    Example:
+      pgqueue version --dsn postgresql://app@localhost/app
+    """
+    from pgqueue.script import migrations, package_version
+
+    values = {"package": package_version(), "schema": migrations()[-1].id, "pgmq": PGMQ}
+    try:
+        with server.client(dsn) as client:
+            found = client.version()
+    except NoServer:
+        pass  # the package's own versions are an answer too
+    else:
+        values |= {f"database_{name.removesuffix('_version')}": value for name, value in row(found).items()}
+    if as_json:
+        print_json([values])
+    else:
+        print_details(values)
+
+
+@click.command()
+@click.argument("queues", nargs=-1, metavar="[QUEUE]...")
+@json_option
+@server_option
+def compile(queues: tuple[str, ...], as_json: bool, dsn: str | None) -> None:
+    """Make the compiled functions of queues anew.
+
+    All queues if none is named. One whose name is too long for it stays uncompiled, and works.
+
+    \b
+    Example:
+      pgqueue compile orders
+    """
+    from pgqueue import migrate
+
+    with server.connection(dsn) as conn:
+        compiled = migrate.compile_queues(conn, queues)
+    show([{"queue_name": name, "compiled": done} for name, done in compiled.items()], as_json, "no queues")
+
+
+@click.command()
+@click.option("--every", type=Duration(), metavar="TIME", help="Go on for ever, with such a pause: 30s, 5m.")
+@json_option
+@server_option
+def maintain(every: float | None, as_json: bool, dsn: str | None) -> None:
+    """Do the upkeep of partitioned queues.
+
+    Makes the next partitions and drops those past their time.
+
+    \b
+    Examples:
+      pgqueue maintain
+      pgqueue maintain --every 30s
+    """
+    with server.client(dsn) as client:
+        show(client.maintain(), as_json, "nothing to do")
+        while every is not None:
+            time.sleep(every)
+            try:
+                done = client.maintain()
+            except PASSING as error:
+                note(str(error))
+            else:
+                if done:
+                    show(done, as_json, "")

@@ -1,0 +1,134 @@
+"""The command `pgqueue`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import click
+
+from pgqueue.cli import embedded, install, message, queue, send, sql
+from pgqueue.cli.output import printable
+from pgqueue.errors import DriverMissing, PgqueueError
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as a shell has it."""
+CUT_OFF = 141
+"""Exit code when the reader of our output has gone, as a shell has it."""
+
+
+class Failure(click.ClickException):
+    """A command that was refused or failed: one line on stderr, exit code 1."""
+
+    def format_message(self) -> str:
+        return printable(self.message)
+
+
+class Program(click.Group):
+    """A group whose commands never end in a traceback, and are listed in the order they were added."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _failures():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _failures() -> Iterator[None]:
+    """Whatever a user can cause becomes one line and an exit code."""
+    try:
+        yield
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        click.echo("interrupted", err=True)
+        raise click.exceptions.Exit(INTERRUPTED) from None
+    except BrokenPipeError:
+        _leave_quietly()
+    except PgqueueError as error:
+        raise Failure(str(error)) from error
+    except OSError as error:
+        named = f"{error.filename}: " if error.filename else ""
+        raise Failure(f"{named}{error.strerror or error}") from error
+    except ImportError as error:
+        if error.name == "psycopg" or "no pq wrapper available" in str(error):
+            raise Failure(str(DriverMissing())) from error
+        raise
+    except Exception as error:
+        psycopg = sys.modules.get("psycopg")
+        if psycopg is None or not isinstance(error, psycopg.Error):
+            raise
+        from pgqueue.sqlstate import from_server
+
+        raise Failure(str(from_server(error))) from error
+
+
+def _leave_quietly() -> NoReturn:
+    """End without a word: nobody reads any more, and Python would complain when it flushes at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    raise click.exceptions.Exit(CUT_OFF)
+
+
+@click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="pgqueue")
+def main() -> None:
+    """Message queues in Postgres: pgmq without the extension.
+
+    \b
+    Example:
+      export PGQUEUE_DSN=postgresql://app@localhost/app
+      pgqueue install
+      pgqueue queue create orders
+      pgqueue send orders '{"order": 17}'
+      pgqueue read orders
+    """
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print what teaches a shell to complete pgqueue's words.
+
+    \b
+    Example:
+      pgqueue completion bash > ~/.local/share/bash-completion/completions/pgqueue
+    """
+    from click.shell_completion import ShellComplete, get_completion_class
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    script = ShellComplete.source(
+        kind(main, {}, "pgqueue", "_PGQUEUE_COMPLETE")
+    )  # without asking for bash's version
+    click.echo(script)
+
+
+for command in (
+    install.install,
+    install.upgrade,
+    install.uninstall,
+    install.status,
+    install.version,
+    install.compile,
+    install.maintain,
+    sql.sql,
+    queue.queue,
+    send.send,
+    message.read,
+    message.pop,
+    message.peek,
+    message.archive,
+    message.delete,
+    message.set_vt,
+    embedded.group,
+    completion,
+):
+    main.add_command(command)
+
+if __name__ == "__main__":
+    main(prog_name="pgqueue")

@@ -1,0 +1,150 @@
+"""What commands print: tables for people, one JSON object a line for programs, progress on a terminal."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from datetime import datetime
+from typing import Any
+
+import click
+
+from pgqueue.statements import JsonText
+
+Row = Mapping[str, Any]
+Advance = Callable[[int, int], None]
+
+
+def row(thing: Any, *without: str) -> dict[str, Any]:
+    """The fields of a dataclass, in their order."""
+    return {one.name: getattr(thing, one.name) for one in fields(thing) if one.name not in without}
+
+
+def say(text: str) -> None:
+    """A line for people."""
+    click.echo(printable(text))
+
+
+def note(text: str) -> None:
+    """A line beside the result, on stderr."""
+    click.echo(printable(text), err=True)
+
+
+def printable(text: str) -> str:
+    """The text on one line; what would move a terminal's cursor or change its colours becomes an escape."""
+    return "".join(one if one.isprintable() else _escape(one) for one in text)
+
+
+def _escape(one: str) -> str:
+    return " " if one in "\n\t" else one.encode("unicode_escape").decode()
+
+
+# --- for programs ----------------------------------------------------------------------------------
+
+
+def json_line(values: Row) -> str:
+    """One object; JSON that came as text from the server stays as it came, digit for digit."""
+    return "{" + ", ".join(f"{json.dumps(name)}: {_json(value)}" for name, value in values.items()) + "}"
+
+
+def _json(value: Any) -> str:
+    if isinstance(value, JsonText):
+        return value
+    return json.dumps(value, default=_plain, ensure_ascii=False)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    raise TypeError(f"no JSON form for {type(value).__name__}")
+
+
+def print_json(rows: Iterable[Row]) -> None:
+    """One object a line, in UTF-8 whatever the terminal's encoding."""
+    for one in rows:
+        click.echo(json_line(one).encode("utf-8", "backslashreplace"))
+
+
+# --- for people ------------------------------------------------------------------------------------
+
+
+def show(rows: Sequence[Row], as_json: bool, nothing: str) -> None:
+    """Rows as NDJSON or as a table; `nothing` is said when there is none."""
+    if as_json:
+        print_json(rows)
+    elif rows:
+        print_table(rows)
+    else:
+        say(nothing)
+
+
+def print_table(rows: Sequence[Row]) -> None:
+    """A table with the columns of the first row; one that is empty throughout is left out."""
+    from rich.table import Table
+    from rich.text import Text
+
+    names = [name for name in rows[0] if any(one[name] is not None for one in rows)]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in names:
+        number = all(isinstance(one[name], int) and not isinstance(one[name], bool) for one in rows)
+        table.add_column(name, justify="right" if number else "left", overflow="fold")
+    for one in rows:
+        table.add_row(*(Text(_cell(one[name])) for name in names))
+    _console().print(table)
+
+
+def print_details(values: Row) -> None:
+    """Names and values, one below the other."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for name, value in values.items():
+        table.add_row(name, Text(_cell(value)))
+    _console().print(table)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, datetime):
+        return value.isoformat(sep=" ", timespec="seconds")
+    if isinstance(value, (list, tuple)):
+        return ", ".join(_cell(one) for one in value)
+    return printable(str(value))
+
+
+def _console() -> Any:
+    """Where tables go. Off a terminal there is no colour, and no line is broken."""
+    from rich.console import Console
+
+    return Console(highlight=False, emoji=False, markup=False, width=None if sys.stdout.isatty() else 10**6)
+
+
+@contextmanager
+def progress(total_bytes: int | None) -> Iterator[Advance]:
+    """A bar on stderr while a file is sent, if that is a terminal. It moves by `advance(messages, bytes)`."""
+    if not sys.stderr.isatty():
+        yield lambda messages, size: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (BarColumn(), TextColumn("{task.fields[sent]} messages"), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        bar = bars.add_task("sending", total=total_bytes, sent=0)
+        sent = 0
+
+        def advance(messages: int, size: int) -> None:
+            nonlocal sent
+            sent += messages
+            bars.update(bar, advance=size, sent=sent)
+
+        yield advance
