@@ -85,8 +85,12 @@ def test_every_function_lives_in_the_file_of_its_name() -> None:
     assert sorted(present - wanted) == []
 
 
-#: Public functions that call another public one, and which.
+#: Public functions that call another public one, and which. The checks of topics are public in pgmq.
 MAY_CALL = {
+    "bind_topic": {"validate_topic_pattern"},
+    "send_topic": {"validate_routing_key"},
+    "send_batch_topic": {"validate_routing_key"},
+    "test_routing": {"validate_routing_key"},
     "metrics_all": {"metrics"},
     "create_fifo_indexes_all": {"create_fifo_index"},
     "read_with_poll": {"read"},
@@ -103,7 +107,7 @@ def test_public_functions_stand_beside_one_another() -> None:
     faults = []
     for _, name, text in found:
         if name in public:
-            code = re.sub(r"--[^\n]*", "", text)
+            code = re.sub(r"--[^\n]*|'[^']*'", "", text)
             called = set(re.findall(r"\b(?:pgmq|pgqueue)\.([a-z][a-z_]*)\s*\(", code)) & public
             faults += [f"{name} calls {other}" for other in called - {name} - MAY_CALL.get(name, set())]
     assert faults == []

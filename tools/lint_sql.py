@@ -205,7 +205,7 @@ def check_dynamic(where: str, expression: str, tables: set[str]) -> Iterator[Fin
     texts(tree)
     for node in texts.unquoted:
         cast = isinstance(node, ast.TypeCast) and qualified(node.typeName.names) == "regclass"
-        if not (cast or isinstance(node, ast.ColumnRef) and node.fields[-1].sval in tables):
+        if not (cast or (isinstance(node, ast.ColumnRef) and node.fields[-1].sval in tables)):
             yield Finding(
                 where, f"%s in SQL for what is no regclass: use %I, %L or using in: {one_line(expression)}"
             )
