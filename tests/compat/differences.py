@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tests.compat.sides import Outcome
+from tests.compat.sides import Outcome, alike
 from tests.compat.steps import Call
 
 CATALOGUE: dict[str, tuple[str | None, str | None, str]] = {
@@ -46,6 +46,23 @@ class Difference:
     applies: Callable[[Case], bool]
 
 
+def refused(case: Case, sqlstate: str) -> bool:
+    """Only we refuse, with this SQLSTATE."""
+    return not case.reference.failed and case.ours.sqlstate == sqlstate
+
+
+def spelled_otherwise(case: Case) -> bool:
+    """The name means a queue, but is not the one under which that was created."""
+    if not isinstance(case.name, str):
+        return False
+    queues = case.queues()
+    return case.name not in queues and case.name.lower() in [queue.lower() for queue in queues]
+
+
+def creates(case: Case) -> bool:
+    return case.call.function.startswith("create") and not case.call.function.startswith("create_fifo")
+
+
 def unknown_queue_text(case: Case) -> bool:
     return (
         case.reference.sqlstate == case.ours.sqlstate == "42P01"
@@ -53,10 +70,171 @@ def unknown_queue_text(case: Case) -> bool:
     )
 
 
+def unknown_queue_is_refused(case: Case) -> bool:
+    right = case.ours.message == f'queue "{case.name}" does not exist'
+    return case.call.function == "disable_notify_insert" and refused(case, "42P01") and right
+
+
+def blank_name(case: Case) -> bool:
+    names = creates(case) or case.call.function == "validate_queue_name"
+    return names and refused(case, "P0001") and isinstance(case.name, str) and not case.name.strip()
+
+
+def null_name(case: Case) -> bool:
+    return case.call.has("queue_name") and case.name is None and refused(case, "22004")
+
+
+def name_over_the_byte_limit(case: Case) -> bool:
+    names = creates(case) or case.call.function == "validate_queue_name"
+    return names and refused(case, "P0001") and len(str(case.name).encode()) > 61
+
+
+def name_collides(case: Case) -> bool:
+    return creates(case) and refused(case, "42710") and spelled_otherwise(case)
+
+
+def another_spelling(case: Case) -> bool:
+    functions = ("drop_queue", "bind_topic", "unbind_topic", "list_topic_bindings")
+    notify = ("enable_notify_insert", "disable_notify_insert", "update_notify_insert")
+    return case.call.function in functions + notify and not case.ours.failed and spelled_otherwise(case)
+
+
+def window_of_nothing(case: Case) -> bool:
+    seconds = case.call.value("max_poll_seconds")
+    nothing = not case.reference.failed and not case.reference.rows
+    return case.call.function.endswith("_with_poll") and seconds is not None and seconds <= 0 and nothing
+
+
+def null_delay_first(case: Case) -> bool:
+    delay = case.call.has("delay") and case.call.value("delay") is None
+    return delay and case.ours.sqlstate == "23502" and case.reference.failed
+
+
+def visible_in_transaction(case: Case) -> bool:
+    if not case.call.function.startswith("metrics") or case.ours.failed or case.reference.failed:
+        return False
+    column = "queue_visible_length"
+    reference, ours = case.reference.sorted(), case.ours.sorted()
+    return (
+        case.in_transaction
+        and alike(reference.without(column).rows, ours.without(column).rows)
+        and all(a <= b for a, b in zip(reference.column(column), ours.column(column), strict=True))
+    )
+
+
+def capitals_notify(case: Case) -> bool:
+    if case.ours.columns != ("notified",):
+        return False
+    more = set(case.ours.rows) - set(case.reference.rows)
+    capitals = {f"pgmq.q_{name.lower()}.INSERT ''" for name in case.queues() if name != name.lower()}
+    return set(case.reference.rows) <= set(case.ours.rows) and {note for (note,) in more} <= capitals
+
+
+def capitals_were_told(case: Case) -> bool:
+    """As above, seen in the list of throttles."""
+    if case.call.function != "list_notify_insert_throttles" or case.ours.failed or case.reference.failed:
+        return False
+    rows = zip(case.reference.rows, case.ours.rows, strict=False)
+    differing = {b[0] for a, b in rows if not alike(a, b)}
+    column = "last_notified_at"
+    others_alike = alike(case.reference.without(column).rows, case.ours.without(column).rows)
+    return others_alike and all(name != name.lower() for name in differing)
+
+
+def told_at_commit(case: Case) -> bool:
+    if case.call.function != "list_notify_insert_throttles" or case.ours.failed or case.reference.failed:
+        return False
+    column = "last_notified_at"
+    return case.in_transaction and alike(case.reference.without(column).rows, case.ours.without(column).rows)
+
+
+def channel_too_long(case: Case) -> bool:
+    enables = case.call.function == "enable_notify_insert"
+    return enables and refused(case, "P0001") and len(f"pgmq.q_{case.name}.INSERT".encode()) > 63
+
+
+def id_not_used(case: Case) -> bool:
+    """A send that failed on both sides took an id in pgmq and none in ours."""
+    if case.ours.columns != ("sequencename", "last_value") or not case.call.function.startswith("send"):
+        return False
+    pairs = zip(case.reference.sorted().rows, case.ours.sorted().rows, strict=True)
+    return all(a[0] == b[0] and (b[1] or 0) <= (a[1] or 0) for a, b in pairs)
+
+
 DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         "unknown queue: text",
         "the same sentence from every function, instead of the name of a relation",
         unknown_queue_text,
+    ),
+    Difference(
+        "unknown queue: disable_notify_insert",
+        "an unknown queue is the same error everywhere; pgmq lets this one pass",
+        unknown_queue_is_refused,
+    ),
+    Difference(
+        "name: empty or blank",
+        "a queue without a name is always a mistake",
+        blank_name,
+    ),
+    Difference(
+        "name: null",
+        "a null where a queue is named is always a mistake, and pgmq says nothing",
+        null_name,
+    ),
+    Difference(
+        "name: over the byte limit",
+        "Postgres would cut the name of the table: two queues could share it",
+        name_over_the_byte_limit,
+    ),
+    Difference(
+        "name: collides",
+        "names that differ in capitals alone would share one table under two entries",
+        name_collides,
+    ),
+    Difference(
+        "name: another spelling",
+        "send and read find a queue whatever the capitals; so does everything else",
+        another_spelling,
+    ),
+    Difference(
+        "poll: a window of nothing",
+        "a poll looks at least once, however short its window",
+        window_of_nothing,
+    ),
+    Difference(
+        "send: null delay is refused first",
+        "two mistakes in one call, and the other is named",
+        null_delay_first,
+    ),
+    Difference(
+        "send: no id for what is refused",
+        "what is refused before the insert uses up no id",
+        id_not_used,
+    ),
+    Difference(
+        "metrics: visible in a transaction",
+        "what this transaction sent is visible to it, as its own read shows",
+        visible_in_transaction,
+    ),
+    Difference(
+        "notify: names with capitals",
+        "pgmq notifies for them from 1.13.1 on, which we match; the reference is 1.13.0",
+        capitals_notify,
+    ),
+    Difference(
+        "notify: names with capitals, in the list",
+        "the same, as list_notify_insert_throttles shows it",
+        capitals_were_told,
+    ),
+    Difference(
+        "notify: told at commit",
+        "whether listeners are told is decided at commit, so that senders never wait for one another",
+        told_at_commit,
+    ),
+    Difference(
+        "notify: channel too long",
+        "said when notification is switched on; in pgmq every send fails afterwards",
+        channel_too_long,
     ),
 )

@@ -173,6 +173,8 @@ class Side:
             union all
             select oid::regprocedure::text from pg_proc
             where pronamespace in (select oid from pg_namespace where nspname in ('pgmq', 'pgqueue'))"""
+        if self.leaves_nothing:
+            query += " union all select 'policy of ' || queue_name from pgqueue.policy"
         return {name for (name,) in self.ask(query)}
 
 

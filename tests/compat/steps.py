@@ -91,7 +91,18 @@ class RawInsert:
         return f"insert into {queue_table(self.queue)} (vt, message) values ({values})"
 
 
-Step = Call | Control | Travel | Compiling | RawInsert
+@dataclass(frozen=True)
+class StartIds:
+    """The queue's next message gets this id: ours keeps a floor only once ids are above 256."""
+
+    queue: str
+    first: int
+
+    def __str__(self) -> str:
+        return f"alter table {queue_table(self.queue)} alter column msg_id restart with {self.first}"
+
+
+Step = Call | Control | Travel | Compiling | RawInsert | StartIds
 
 
 def queue_table(queue: str) -> str:
@@ -189,6 +200,7 @@ class Chooser:
     def __init__(self, rng: random.Random, pool: Sequence[str]) -> None:
         self.rng = rng
         self.pool = pool
+        self.first_id = 1000 if self.chance(50) else 1
 
     def pick(self, values: Sequence[Any]) -> Any:
         return values[self.rng.randrange(len(values))]
@@ -203,7 +215,11 @@ class Chooser:
         return self.pick(ODD_NAMES) if self.chance(4) else self.pick(self.pool)
 
     def id(self) -> Any:
-        return self.pick((0, -1, 99, 2**63 - 1, None)) if self.chance(8) else self.rng.randrange(1, 9)
+        return (
+            self.pick((0, -1, 99, 2**63 - 1, None))
+            if self.chance(8)
+            else self.first_id + self.rng.randrange(8)
+        )
 
     def ids(self) -> Any:
         if self.chance(12):
@@ -410,6 +426,8 @@ def opening(chooser: Chooser) -> list[Step]:
             steps.append(Call(function, (Arg("queue_name", "text", name),)))
             if chooser.chance(50):
                 steps.append(Compiling("decompile", name))
+            if chooser.first_id > 1:
+                steps.append(StartIds(name, chooser.first_id))
     return steps
 
 
