@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import shlex
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,15 +17,16 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import click
 import psycopg
 from pgmq import PGMQueue
 from psycopg_pool import ConnectionPool
 
+from pgqueue.cli.main import INTERRUPTED, main
 from pgqueue.embedded import Embedded
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / ".demo"
-ORDERS = ROOT / "examples" / "orders.ndjson"
 QUEUE = "orders"
 BATCH = 100
 
@@ -48,11 +48,12 @@ def private_server() -> Iterator[str]:
             server.stop()
 
 
-def pgqueue(dsn: str, *words: str) -> None:
-    """Runs one command of ours, shown as a user would type it. Raises CalledProcessError if it fails."""
+def pgqueue(*words: str) -> None:
+    """Runs one command of ours, shown as a user would type it. Raises what ended it."""
     say(f"$ pgqueue {shlex.join(words)}")
-    command = [sys.executable, "-m", "pgqueue.cli.main", *words]
-    subprocess.run(command, cwd=ROOT, env={**os.environ, "PGQUEUE_DSN": dsn}, check=True)
+    code = main.main(list(words), prog_name="pgqueue", standalone_mode=False)
+    if code == INTERRUPTED:
+        raise KeyboardInterrupt
 
 
 def work_through(conn: psycopg.Connection[Any]) -> int:
@@ -89,18 +90,20 @@ def official_client(dsn: str) -> int:
 
 def demo(dsn: str) -> str:
     """Plays the demo on a server and returns its last line."""
-    pgqueue(dsn, "install")
+    os.environ["PGQUEUE_DSN"] = dsn
+    os.chdir(ROOT)
+    pgqueue("install")
     with psycopg.connect(dsn, autocommit=True) as conn:
         conn.execute(
             "select pgmq.drop_queue(queue_name) from pgmq.list_queues() where queue_name = %s", [QUEUE]
         )
-        pgqueue(dsn, "queue", "create", QUEUE)
-        pgqueue(dsn, "send", QUEUE, "--file", ORDERS.relative_to(ROOT).as_posix())
-        pgqueue(dsn, "queue", "metrics", QUEUE)
+        pgqueue("queue", "create", QUEUE)
+        pgqueue("send", QUEUE, "--file", "examples/orders.ndjson")
+        pgqueue("queue", "metrics", QUEUE)
         read = work_through(conn)
         say(f"read {read} messages in batches of {BATCH}, archived the orders, deleted the reviews")
         read += official_client(dsn)
-        pgqueue(dsn, "queue", "metrics", QUEUE)
+        pgqueue("queue", "metrics", QUEUE)
         (sent, left) = conn.execute(
             "select total_messages, queue_length from pgmq.metrics(%s)", [QUEUE]
         ).fetchone() or (0, 0)
@@ -116,20 +119,20 @@ def stop_in_order(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def main() -> int:
+def run() -> int:
     signal.signal(signal.SIGTERM, stop_in_order)
     try:
         with private_server() as dsn:
             last_line = demo(dsn)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, click.Abort):
         print("demo stopped", file=sys.stderr)
         return 130
-    except subprocess.CalledProcessError as error:
-        print(f"demo failed: {shlex.join(error.cmd[2:])} ended with {error.returncode}", file=sys.stderr)
+    except click.ClickException as error:
+        print(f"demo failed: {error.format_message()}", file=sys.stderr)
         return 1
     say(last_line)
     return 0
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run())
