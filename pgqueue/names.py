@@ -35,7 +35,7 @@ FUNCTIONS = (
     "set_vt_batch",
 )
 #: The compiled functions of a queue that has a FIFO index.
-GROUPED_FUNCTIONS: tuple[str, ...] = ()
+GROUPED_FUNCTIONS = ("heads", "read_grouped", "read_grouped_rr", "grouped_head")
 #: The sequences that hold where live rows begin (design: the floor), and when this was last looked up.
 FLOOR_SEQUENCES = ("floor_id", "floor_vt", "walk")
 #: The sequence that holds when listeners were last notified.

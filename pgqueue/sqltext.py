@@ -45,7 +45,7 @@ def literal(value: str) -> Fragment:
 
 def name(word: str) -> Fragment:
     """A plain word of ours that needs no quotes: a variable, a parameter, a keyword."""
-    if not re.fullmatch(r"[a-z_][a-z0-9_.]*", word):
+    if not re.fullmatch(r"[a-z_][a-z0-9_.]*(\[\d+\])?", word):
         raise TemplateError(f"not a plain word: {word!r}")
     return Fragment(word)
 

@@ -651,10 +651,10 @@ declare
     -- where that saves a long walk.
     v_clean boolean := pg_current_xact_id_if_assigned() is null;
     v_us bigint := date_part('epoch', v_ts) * 1000000;
-    v_walk bigint := pg_sequence_last_value(%21$L::regclass);
+    v_walk bigint := pg_sequence_last_value(%25$L::regclass);
     v_full boolean := v_walk is null or v_us - v_walk not between 0 and 1000000;
-    v_floor bigint := coalesce(pg_sequence_last_value(%17$L::regclass), 0);
-    v_floor_us bigint := coalesce(pg_sequence_last_value(%19$L::regclass), 0);
+    v_floor bigint := coalesce(pg_sequence_last_value(%21$L::regclass), 0);
+    v_floor_us bigint := coalesce(pg_sequence_last_value(%23$L::regclass), 0);
     v_msg_id bigint;
     v_vt timestamptz;
     v_vt_us bigint;
@@ -665,7 +665,7 @@ begin
         return case when not v_full then v_walk end;
     end if;
     if v_full and v_walk is not null then
-        perform setval(%21$L::regclass, v_us);
+        perform setval(%25$L::regclass, v_us);
     end if;
     select m.msg_id into v_msg_id
     from pgmq.%1$I m
@@ -689,15 +689,15 @@ begin
         if not v_clean or v_msg_id is null or v_msg_id < 256 then
             return null;
         end if;
-        perform setval(%17$L::regclass, v_msg_id), setval(%19$L::regclass, v_vt_us), setval(%21$L::regclass, v_us);
+        perform setval(%21$L::regclass, v_msg_id), setval(%23$L::regclass, v_vt_us), setval(%25$L::regclass, v_us);
         return v_us;
     end if;
     v_may_rise := v_clean or v_msg_id - v_floor > 1000;
     if v_msg_id < v_floor or v_msg_id > v_floor and v_may_rise then
-        perform setval(%17$L::regclass, v_msg_id);
+        perform setval(%21$L::regclass, v_msg_id);
     end if;
     if v_vt_us < v_floor_us or v_vt_us > v_floor_us + 100000 and v_may_rise then
-        perform setval(%19$L::regclass, v_vt_us);
+        perform setval(%23$L::regclass, v_vt_us);
     end if;
     return v_us;
 end
@@ -715,12 +715,12 @@ begin
     select min(m.msg_id) into v_msg_id
     from pgmq.%1$I m
     where m.msg_id = any(v_msg_ids) and isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second';
-    if v_msg_id < pg_sequence_last_value(%17$L::regclass) then
-        perform setval(%17$L::regclass, v_msg_id);
+    if v_msg_id < pg_sequence_last_value(%21$L::regclass) then
+        perform setval(%21$L::regclass, v_msg_id);
     end if;
-    if v_vt < to_timestamp(pg_sequence_last_value(%19$L::regclass) / 1000000.0) then
+    if v_vt < to_timestamp(pg_sequence_last_value(%23$L::regclass) / 1000000.0) then
         perform setval(
-            %19$L::regclass, case when isfinite(v_vt) then date_part('epoch', v_vt) * 1000000 - 1000 else 0 end::bigint
+            %23$L::regclass, case when isfinite(v_vt) then date_part('epoch', v_vt) * 1000000 - 1000 else 0 end::bigint
         );
     end if;
 end
@@ -820,7 +820,7 @@ declare
     p_qty alias for $2;
     v_ts timestamptz := clock_timestamp();
     v_us bigint := date_part('epoch', v_ts) * 1000000;
-    v_walk bigint := pg_sequence_last_value(%21$L::regclass);
+    v_walk bigint := pg_sequence_last_value(%25$L::regclass);
     v_from bigint := -9223372036854775808;
     v_since timestamptz := '-infinity';
     v_oldest timestamptz;
@@ -831,8 +831,8 @@ begin
         v_walk := pgqueue.%5$I(v_ts);
     end if;
     if v_walk is not null then
-        v_from := pg_sequence_last_value(%17$L::regclass);
-        v_since := to_timestamp(pg_sequence_last_value(%19$L::regclass) / 1000000.0);
+        v_from := pg_sequence_last_value(%21$L::regclass);
+        v_since := to_timestamp(pg_sequence_last_value(%23$L::regclass) / 1000000.0);
     end if;
     loop
         select m.vt into v_oldest
@@ -881,7 +881,7 @@ declare
     p_qty alias for $1;
     v_ts timestamptz := clock_timestamp();
     v_us bigint := date_part('epoch', v_ts) * 1000000;
-    v_walk bigint := pg_sequence_last_value(%21$L::regclass);
+    v_walk bigint := pg_sequence_last_value(%25$L::regclass);
     v_from bigint := -9223372036854775808;
     v_since timestamptz := '-infinity';
     v_oldest timestamptz;
@@ -891,8 +891,8 @@ begin
         v_walk := pgqueue.%5$I(v_ts);
     end if;
     if v_walk is not null then
-        v_from := pg_sequence_last_value(%17$L::regclass);
-        v_since := to_timestamp(pg_sequence_last_value(%19$L::regclass) / 1000000.0);
+        v_from := pg_sequence_last_value(%21$L::regclass);
+        v_since := to_timestamp(pg_sequence_last_value(%23$L::regclass) / 1000000.0);
     end if;
     loop
         select m.vt into v_oldest
@@ -1008,7 +1008,7 @@ begin
     set vt = $2
     where m.msg_id = $1
     returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
-    if found and $2 <= clock_timestamp() + interval '1 second' and pg_sequence_last_value(%21$L::regclass) is not null then
+    if found and $2 <= clock_timestamp() + interval '1 second' and pg_sequence_last_value(%25$L::regclass) is not null then
         perform pgqueue.%6$I(array[$1], $2);
     end if;
 end
@@ -1028,9 +1028,336 @@ begin
     set vt = $2
     where m.msg_id = any($1)
     returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
-    if found and $2 <= clock_timestamp() + interval '1 second' and pg_sequence_last_value(%21$L::regclass) is not null then
+    if found and $2 <= clock_timestamp() + interval '1 second' and pg_sequence_last_value(%25$L::regclass) is not null then
         perform pgqueue.%6$I($1, $2);
     end if;
+end
+$body$;
+$text$),
+        ('heads', true, $text$
+create or replace function pgqueue.%16$I(
+    v_ts timestamptz, v_qty integer, v_from bigint, v_since timestamptz, v_taken bigint[]
+)
+returns bigint[]
+language plpgsql volatile parallel unsafe
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_material = off
+set enable_hashagg = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $body$
+-- Locks the heads of up to v_qty free groups that no other reader holds, those of v_taken left out. First some 400 visible
+-- messages in the order of their ids, each asked whether it is its group's head. If those give too few, up to 700 groups
+-- from a random place on, along the index over groups, and around.
+declare
+    v_due bigint[];
+    v_chunk bigint[];
+    v_heads bigint[] := '{}';
+    v_next bigint := v_from;
+    v_seen integer := 0;
+    v_size integer := 64;
+    v_first bigint;
+    v_missing integer;
+begin
+    v_due := array(
+        select m.msg_id
+        from pgmq.%1$I m
+        where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts
+        order by m.vt
+        limit 100
+    );
+    loop
+        v_chunk := array(
+            select c.msg_id
+            from (
+                (
+                    select m.msg_id
+                    from pgmq.%1$I m
+                    where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_next
+                    order by m.msg_id
+                )
+                union all
+                (select d.msg_id from unnest(v_due) as d (msg_id) where d.msg_id >= v_next order by d.msg_id)
+            ) c
+            order by c.msg_id
+            limit v_size
+        );
+        v_heads := v_heads || array(
+            select m.msg_id
+            from unnest(v_chunk) as c (msg_id)
+            join pgmq.%1$I m on m.msg_id = c.msg_id
+            where m.vt <= v_ts
+                and m.msg_id <> all(v_taken)
+                and not exists (
+                    select
+                    from pgmq.%1$I e
+                    where hashtextextended(coalesce(e.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) = hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) and e.msg_id < m.msg_id
+                )
+            order by c.msg_id
+            limit v_qty - cardinality(v_heads)
+            for update of m skip locked
+        );
+        v_seen := v_seen + cardinality(v_chunk);
+        exit when cardinality(v_heads) >= v_qty or cardinality(v_chunk) < v_size or v_seen >= 400;
+        v_next := v_chunk[cardinality(v_chunk)] + 1;
+        v_size := v_size * 2;
+    end loop;
+    if cardinality(v_heads) >= v_qty or cardinality(v_chunk) < v_size then
+        return v_heads;
+    end if;
+    foreach v_first in array array[hashtextextended(v_ts::text, 0), -9223372036854775808] loop
+        v_chunk := array(
+            with recursive w as (
+                (
+                    select hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) as hash, m.msg_id, m.vt, 1 as place
+                    from pgmq.%1$I m
+                    where hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) >= v_first
+                    order by hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0), m.msg_id
+                    limit 1
+                )
+                union all
+                select n.hash, n.msg_id, n.vt, w.place + 1
+                from w
+                cross join lateral (
+                    select hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) as hash, m.msg_id, m.vt
+                    from pgmq.%1$I m
+                    where hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) > w.hash
+                    order by hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0), m.msg_id
+                    limit 1
+                ) n
+                where w.place < 700
+            )
+            select w.msg_id from w where w.vt <= v_ts
+        );
+        v_chunk := array(select c.msg_id from unnest(v_chunk) as c (msg_id) where c.msg_id <> all(v_taken || v_heads));
+        v_missing := v_qty - cardinality(v_heads);
+        v_heads := v_heads || array(
+            select m.msg_id
+            from unnest(v_chunk) as c (msg_id)
+            join pgmq.%1$I m on m.msg_id = c.msg_id
+            where m.vt <= v_ts
+            order by c.msg_id
+            limit v_missing
+            for update of m skip locked
+        );
+        exit when cardinality(v_heads) >= v_qty;
+    end loop;
+    return v_heads;
+end
+$body$;
+$text$),
+        ('read_grouped', true, $text$
+create or replace function pgqueue.%17$I(vt integer, qty integer)
+returns setof pgmq.message_record
+language plpgsql volatile parallel unsafe
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_material = off
+set enable_hashagg = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $body$
+-- Leases up to qty visible messages, as many as possible of the earliest free group, then of the next. Heads are locked
+-- one at a time, so that no group is kept from others without need.
+declare
+    p_qty alias for $2;
+    v_ts timestamptz := clock_timestamp();
+    v_us bigint := date_part('epoch', v_ts) * 1000000;
+    v_walk bigint := pg_sequence_last_value(%25$L::regclass);
+    v_from bigint := -9223372036854775808;
+    v_since timestamptz := '-infinity';
+    v_until timestamptz := v_ts + make_interval(secs => $1);
+    v_head bigint[];
+    v_heads bigint[] := '{}';
+    v_ids bigint[] := '{}';
+    v_missing integer;
+begin
+    -- The floor: one read in 256 messages, and the first in a second, looks up where live rows begin.
+    if (v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000 then
+        v_walk := pgqueue.%5$I(v_ts);
+    end if;
+    if v_walk is not null then
+        v_from := pg_sequence_last_value(%21$L::regclass);
+        v_since := to_timestamp(pg_sequence_last_value(%23$L::regclass) / 1000000.0);
+    end if;
+    while cardinality(v_ids) < p_qty or p_qty < 0 loop
+        v_head := pgqueue.%16$I(v_ts, 1, v_from, v_since, v_heads);
+        if v_head = '{}' then
+            exit when v_walk is null or v_ids <> '{}';
+            v_walk := null;
+            v_from := -9223372036854775808;
+            v_since := '-infinity';
+            continue;
+        end if;
+        v_missing := p_qty - cardinality(v_ids);
+        v_ids := v_ids || array(
+            select m.msg_id
+            from pgmq.%1$I m
+            where hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) = (select hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) from pgmq.%1$I m where m.msg_id = v_head[1])
+                and m.msg_id >= v_head[1]
+                and m.vt <= v_ts
+            order by m.msg_id
+            limit v_missing
+        );
+        v_heads := v_heads || v_head;
+        v_from := greatest(v_from, v_head[1]);
+    end loop;
+    v_ids := array(select i.msg_id from unnest(v_ids) as i (msg_id) order by i.msg_id);
+    return query
+    with leased as (
+        update pgmq.%1$I m
+        set vt = v_until, read_ct = m.read_ct + 1, last_read_at = v_ts
+        where m.msg_id = any(array(select m.msg_id
+            from unnest(v_ids) as c (msg_id)
+            join pgmq.%1$I m on m.msg_id = c.msg_id
+            where m.vt <= v_ts
+            order by c.msg_id
+            limit null
+            for update of m skip locked))
+        returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+    )
+    select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+    from leased m
+    join unnest(v_ids) with ordinality as c (msg_id, place) on c.msg_id = m.msg_id
+    order by c.place;
+end
+$body$;
+$text$),
+        ('read_grouped_rr', true, $text$
+create or replace function pgqueue.%18$I(vt integer, qty integer)
+returns setof pgmq.message_record
+language plpgsql volatile parallel unsafe
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_material = off
+set enable_hashagg = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $body$
+-- Leases up to qty visible messages of free groups in turns: the first of each group, then the second of each …
+declare
+    p_qty alias for $2;
+    v_ts timestamptz := clock_timestamp();
+    v_us bigint := date_part('epoch', v_ts) * 1000000;
+    v_walk bigint := pg_sequence_last_value(%25$L::regclass);
+    v_from bigint := -9223372036854775808;
+    v_since timestamptz := '-infinity';
+    v_until timestamptz := v_ts + make_interval(secs => $1);
+    v_ids bigint[];
+begin
+    -- The floor: one read in 256 messages, and the first in a second, looks up where live rows begin.
+    if (v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000 then
+        v_walk := pgqueue.%5$I(v_ts);
+    end if;
+    if v_walk is not null then
+        v_from := pg_sequence_last_value(%21$L::regclass);
+        v_since := to_timestamp(pg_sequence_last_value(%23$L::regclass) / 1000000.0);
+    end if;
+    v_ids := pgqueue.%16$I(v_ts, p_qty, v_from, v_since, '{}');
+    if v_ids = '{}' and v_walk is not null then
+        v_ids := pgqueue.%16$I(v_ts, p_qty, -9223372036854775808, '-infinity', '{}');
+    end if;
+    v_ids := array(
+        select c.msg_id
+        from (
+            select m.msg_id, h.head, row_number() over (partition by h.head order by m.msg_id) as rank
+            from (
+                select m.msg_id as head, hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) as hash
+                from pgmq.%1$I m
+                where m.msg_id = any(v_ids)
+            ) h
+            cross join lateral (
+                select m.msg_id
+                from pgmq.%1$I m
+                where hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) = h.hash and m.msg_id >= h.head and m.vt <= v_ts
+                order by m.msg_id
+                limit p_qty
+            ) m
+        ) c
+        order by c.rank, c.head
+        limit p_qty
+    );
+    return query
+    with leased as (
+        update pgmq.%1$I m
+        set vt = v_until, read_ct = m.read_ct + 1, last_read_at = v_ts
+        where m.msg_id = any(array(select m.msg_id
+            from unnest(v_ids) as c (msg_id)
+            join pgmq.%1$I m on m.msg_id = c.msg_id
+            where m.vt <= v_ts
+            order by c.msg_id
+            limit null
+            for update of m skip locked))
+        returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+    )
+    select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+    from leased m
+    join unnest(v_ids) with ordinality as c (msg_id, place) on c.msg_id = m.msg_id
+    order by c.place;
+end
+$body$;
+$text$),
+        ('grouped_head', true, $text$
+create or replace function pgqueue.%19$I(vt integer, qty integer)
+returns setof pgmq.message_record
+language plpgsql volatile parallel unsafe
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_material = off
+set enable_hashagg = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $body$
+-- Leases the heads of up to qty free groups.
+declare
+    p_qty alias for $2;
+    v_ts timestamptz := clock_timestamp();
+    v_us bigint := date_part('epoch', v_ts) * 1000000;
+    v_walk bigint := pg_sequence_last_value(%25$L::regclass);
+    v_from bigint := -9223372036854775808;
+    v_since timestamptz := '-infinity';
+    v_until timestamptz := v_ts + make_interval(secs => $1);
+    v_ids bigint[];
+begin
+    -- The floor: one read in 256 messages, and the first in a second, looks up where live rows begin.
+    if (v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000 then
+        v_walk := pgqueue.%5$I(v_ts);
+    end if;
+    if v_walk is not null then
+        v_from := pg_sequence_last_value(%21$L::regclass);
+        v_since := to_timestamp(pg_sequence_last_value(%23$L::regclass) / 1000000.0);
+    end if;
+    v_ids := pgqueue.%16$I(v_ts, p_qty, v_from, v_since, '{}');
+    if v_ids = '{}' and v_walk is not null then
+        v_ids := pgqueue.%16$I(v_ts, p_qty, -9223372036854775808, '-infinity', '{}');
+    end if;
+    v_ids := array(select h.msg_id from unnest(v_ids) as h (msg_id) order by h.msg_id);
+    return query
+    with leased as (
+        update pgmq.%1$I m
+        set vt = v_until, read_ct = m.read_ct + 1, last_read_at = v_ts
+        where m.msg_id = any(array(select m.msg_id
+            from unnest(v_ids) as c (msg_id)
+            join pgmq.%1$I m on m.msg_id = c.msg_id
+            where m.vt <= v_ts
+            order by c.msg_id
+            limit null
+            for update of m skip locked))
+        returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+    )
+    select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+    from leased m
+    join unnest(v_ids) with ordinality as c (msg_id, place) on c.msg_id = m.msg_id
+    order by c.place;
 end
 $body$;
 $text$)
@@ -1235,7 +1562,7 @@ as $$
 declare
     v_name text := p_name;
 begin
-    return format(p_text, 'q_' || v_name, 'a_' || v_name, v_name || '$send', v_name || '$send_batch', v_name || '$floor', v_name || '$lower_floor', v_name || '$due', v_name || '$read', v_name || '$pop', v_name || '$delete', v_name || '$delete_batch', v_name || '$archive', v_name || '$archive_batch', v_name || '$set_vt', v_name || '$set_vt_batch', v_name || '$floor_id', 'pgqueue.' || quote_ident(v_name || '$floor_id'), v_name || '$floor_vt', 'pgqueue.' || quote_ident(v_name || '$floor_vt'), v_name || '$walk', 'pgqueue.' || quote_ident(v_name || '$walk'), v_name || '$notified', 'pgqueue.' || quote_ident(v_name || '$notified'), pgqueue._object_name('q_', v_name, '_ready_idx'), pgqueue._object_name('q_', v_name, '_waiting_idx'), pgqueue._object_name('q_', v_name, '_fifo_idx'), pgqueue._object_name('q_', v_name, '_msg_id_idx'), pgqueue._object_name('archived_at_idx_', v_name, ''));
+    return format(p_text, 'q_' || v_name, 'a_' || v_name, v_name || '$send', v_name || '$send_batch', v_name || '$floor', v_name || '$lower_floor', v_name || '$due', v_name || '$read', v_name || '$pop', v_name || '$delete', v_name || '$delete_batch', v_name || '$archive', v_name || '$archive_batch', v_name || '$set_vt', v_name || '$set_vt_batch', v_name || '$heads', v_name || '$read_grouped', v_name || '$read_grouped_rr', v_name || '$grouped_head', v_name || '$floor_id', 'pgqueue.' || quote_ident(v_name || '$floor_id'), v_name || '$floor_vt', 'pgqueue.' || quote_ident(v_name || '$floor_vt'), v_name || '$walk', 'pgqueue.' || quote_ident(v_name || '$walk'), v_name || '$notified', 'pgqueue.' || quote_ident(v_name || '$notified'), pgqueue._object_name('q_', v_name, '_ready_idx'), pgqueue._object_name('q_', v_name, '_waiting_idx'), pgqueue._object_name('q_', v_name, '_fifo_idx'), pgqueue._object_name('q_', v_name, '_msg_id_idx'), pgqueue._object_name('archived_at_idx_', v_name, ''));
 end
 $$;
 
@@ -1392,17 +1719,17 @@ as $$
 begin
     if not pgqueue._has_index(pgqueue._object_name('q_', p_name, '_ready_idx')) then
         execute pgqueue._filled($ddl$
-            create index %24$I on pgmq.%1$I (msg_id) where isfinite(vt) and vt - enqueued_at < interval '1 second'
+            create index %28$I on pgmq.%1$I (msg_id) where isfinite(vt) and vt - enqueued_at < interval '1 second'
         $ddl$, p_name);
     end if;
     if not pgqueue._has_index(pgqueue._object_name('q_', p_name, '_waiting_idx')) then
         execute pgqueue._filled($ddl$
-            create index %25$I on pgmq.%1$I (vt) where (not isfinite(vt) or vt - enqueued_at >= interval '1 second')
+            create index %29$I on pgmq.%1$I (vt) where (not isfinite(vt) or vt - enqueued_at >= interval '1 second')
         $ddl$, p_name);
     end if;
     if not pgqueue._has_index(pgqueue._object_name('archived_at_idx_', p_name, '')) then
         execute pgqueue._filled($ddl$
-            create index %28$I on pgmq.%2$I (archived_at)
+            create index %32$I on pgmq.%2$I (archived_at)
         $ddl$, p_name);
     end if;
 end
@@ -1968,7 +2295,9 @@ begin
     perform pgqueue._lock_queue(v_name);
     if not pgqueue._has_index(pgqueue._object_name('q_', v_name, '_fifo_idx')) then
         execute pgqueue._filled($ddl$
-            create index %26$I on pgmq.%1$I (hashtextextended(coalesce(headers ->> 'x-pgmq-group', '_default_fifo_group'), 0), msg_id)
+            create index %30$I on pgmq.%1$I (
+    hashtextextended(coalesce(headers ->> 'x-pgmq-group', '_default_fifo_group'), 0), msg_id
+)
         $ddl$, v_name);
         perform pgqueue._compile_as_owner(v_name);
     end if;
@@ -2069,7 +2398,7 @@ begin
         $ddl$, 'q_' || v_name, 'a_' || v_name);
     end if;
     execute pgqueue._filled($ddl$
-        create index %27$I on pgmq.%1$I (msg_id)
+        create index %31$I on pgmq.%1$I (msg_id)
     $ddl$, v_name);
     perform pgqueue._make_indexes(v_name);
     perform pgqueue._cut('q_' || v_name, v_control, partition_interval, retention_interval, premake);
@@ -2419,9 +2748,16 @@ create or replace function pgmq.read_grouped(queue_name text, vt integer, qty in
 returns setof pgmq.message_record
 language plpgsql volatile
 as $$
+declare
+    v_function text := lower(queue_name) || '$read_grouped';
 begin
-    return query
-    select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers from pgqueue._claim_grouped(queue_name, $2, qty, 'batch') m;
+    if qty is not null and to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
+        return query execute format('select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers from pgqueue.%I($1, $2) m', v_function)
+        using $2, qty;
+    else
+        return query
+        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers from pgqueue._claim_grouped(queue_name, $2, qty, 'batch') m;
+    end if;
 end
 $$;
 
@@ -2429,9 +2765,16 @@ create or replace function pgmq.read_grouped_head(queue_name text, vt integer, q
 returns setof pgmq.message_record
 language plpgsql volatile
 as $$
+declare
+    v_function text := lower(queue_name) || '$grouped_head';
 begin
-    return query
-    select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers from pgqueue._claim_grouped(queue_name, $2, qty, 'head') m;
+    if qty is not null and to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
+        return query execute format('select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers from pgqueue.%I($1, $2) m', v_function)
+        using $2, qty;
+    else
+        return query
+        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers from pgqueue._claim_grouped(queue_name, $2, qty, 'head') m;
+    end if;
 end
 $$;
 
@@ -2461,9 +2804,16 @@ create or replace function pgmq.read_grouped_rr(queue_name text, vt integer, qty
 returns setof pgmq.message_record
 language plpgsql volatile
 as $$
+declare
+    v_function text := lower(queue_name) || '$read_grouped_rr';
 begin
-    return query
-    select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers from pgqueue._claim_grouped(queue_name, $2, qty, 'rr') m;
+    if qty is not null and to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
+        return query execute format('select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers from pgqueue.%I($1, $2) m', v_function)
+        using $2, qty;
+    else
+        return query
+        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers from pgqueue._claim_grouped(queue_name, $2, qty, 'rr') m;
+    end if;
 end
 $$;
 
