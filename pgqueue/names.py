@@ -26,6 +26,8 @@ FUNCTIONS = (
     "lower_floor",
     "due",
     "read",
+    "fetch",
+    "complete",
     "pop",
     "delete",
     "delete_batch",

@@ -651,10 +651,10 @@ declare
     -- where that saves a long walk.
     v_clean boolean := pg_current_xact_id_if_assigned() is null;
     v_us bigint := date_part('epoch', v_ts) * 1000000;
-    v_walk bigint := pg_sequence_last_value(%25$L::regclass);
+    v_walk bigint := pg_sequence_last_value(%27$L::regclass);
     v_full boolean := v_walk is null or v_us - v_walk not between 0 and 1000000;
-    v_floor bigint := coalesce(pg_sequence_last_value(%21$L::regclass), 0);
-    v_floor_us bigint := coalesce(pg_sequence_last_value(%23$L::regclass), 0);
+    v_floor bigint := coalesce(pg_sequence_last_value(%23$L::regclass), 0);
+    v_floor_us bigint := coalesce(pg_sequence_last_value(%25$L::regclass), 0);
     v_msg_id bigint;
     v_vt timestamptz;
     v_vt_us bigint;
@@ -665,7 +665,7 @@ begin
         return case when not v_full then v_walk end;
     end if;
     if v_full and v_walk is not null then
-        perform setval(%25$L::regclass, v_us);
+        perform setval(%27$L::regclass, v_us);
     end if;
     select m.msg_id into v_msg_id
     from pgmq.%1$I m
@@ -689,15 +689,15 @@ begin
         if not v_clean or v_msg_id is null or v_msg_id < 256 then
             return null;
         end if;
-        perform setval(%21$L::regclass, v_msg_id), setval(%23$L::regclass, v_vt_us), setval(%25$L::regclass, v_us);
+        perform setval(%23$L::regclass, v_msg_id), setval(%25$L::regclass, v_vt_us), setval(%27$L::regclass, v_us);
         return v_us;
     end if;
     v_may_rise := v_clean or v_msg_id - v_floor > 1000;
     if v_msg_id < v_floor or v_msg_id > v_floor and v_may_rise then
-        perform setval(%21$L::regclass, v_msg_id);
+        perform setval(%23$L::regclass, v_msg_id);
     end if;
     if v_vt_us < v_floor_us or v_vt_us > v_floor_us + 100000 and v_may_rise then
-        perform setval(%23$L::regclass, v_vt_us);
+        perform setval(%25$L::regclass, v_vt_us);
     end if;
     return v_us;
 end
@@ -715,12 +715,12 @@ begin
     select min(m.msg_id) into v_msg_id
     from pgmq.%1$I m
     where m.msg_id = any(v_msg_ids) and isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second';
-    if v_msg_id < pg_sequence_last_value(%21$L::regclass) then
-        perform setval(%21$L::regclass, v_msg_id);
+    if v_msg_id < pg_sequence_last_value(%23$L::regclass) then
+        perform setval(%23$L::regclass, v_msg_id);
     end if;
-    if v_vt < to_timestamp(pg_sequence_last_value(%23$L::regclass) / 1000000.0) then
+    if v_vt < to_timestamp(pg_sequence_last_value(%25$L::regclass) / 1000000.0) then
         perform setval(
-            %23$L::regclass, case when isfinite(v_vt) then date_part('epoch', v_vt) * 1000000 - 1000 else 0 end::bigint
+            %25$L::regclass, case when isfinite(v_vt) then date_part('epoch', v_vt) * 1000000 - 1000 else 0 end::bigint
         );
     end if;
 end
@@ -820,7 +820,7 @@ declare
     p_qty alias for $2;
     v_ts timestamptz := clock_timestamp();
     v_us bigint := date_part('epoch', v_ts) * 1000000;
-    v_walk bigint := pg_sequence_last_value(%25$L::regclass);
+    v_walk bigint := pg_sequence_last_value(%27$L::regclass);
     v_from bigint := -9223372036854775808;
     v_since timestamptz := '-infinity';
     v_oldest timestamptz;
@@ -831,8 +831,8 @@ begin
         v_walk := pgqueue.%5$I(v_ts);
     end if;
     if v_walk is not null then
-        v_from := pg_sequence_last_value(%21$L::regclass);
-        v_since := to_timestamp(pg_sequence_last_value(%23$L::regclass) / 1000000.0);
+        v_from := pg_sequence_last_value(%23$L::regclass);
+        v_since := to_timestamp(pg_sequence_last_value(%25$L::regclass) / 1000000.0);
     end if;
     loop
         select m.vt into v_oldest
@@ -867,8 +867,136 @@ begin
 end
 $body$;
 $text$),
+        ('fetch', false, $text$
+create or replace function pgqueue.%9$I(
+    vt integer,
+    qty integer,
+    done bigint[] default null,
+    done_ct integer[] default null,
+    archive boolean default false
+)
+returns setof pgmq.message_record
+language plpgsql volatile parallel unsafe
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $body$
+-- Deletes or archives the finished messages and leases the next: one call, one commit. With done_ct, the read_ct of each
+-- of done, a message that has been delivered again meanwhile is left alone: it is its new reader's.
+declare
+    p_qty alias for $2;
+    v_ts timestamptz := clock_timestamp();
+    v_us bigint := date_part('epoch', v_ts) * 1000000;
+    v_walk bigint := pg_sequence_last_value(%27$L::regclass);
+    v_from bigint := -9223372036854775808;
+    v_since timestamptz := '-infinity';
+    v_oldest timestamptz;
+    v_until timestamptz := v_ts + make_interval(secs => $1);
+begin
+    -- The floor: one read in 256 messages, and the first in a second, looks up where live rows begin.
+    if (v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000 then
+        v_walk := pgqueue.%5$I(v_ts);
+    end if;
+    if v_walk is not null then
+        v_from := pg_sequence_last_value(%23$L::regclass);
+        v_since := to_timestamp(pg_sequence_last_value(%25$L::regclass) / 1000000.0);
+    end if;
+    if done_ct is null then
+        if archive then
+            with moved as (
+                delete from pgmq.%1$I m
+                where m.msg_id = any(done)
+                returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+            )
+            insert into pgmq.%2$I (msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers)
+            select moved.msg_id, moved.read_ct, moved.enqueued_at, moved.last_read_at, moved.vt, moved.message, moved.headers
+            from moved;
+        else
+            delete from pgmq.%1$I m
+            where m.msg_id = any(done);
+        end if;
+    elsif cardinality(done_ct) = cardinality(done) then
+        if archive then
+            with moved as (
+                delete from pgmq.%1$I m
+                where m.msg_id = any(done)
+            and m.read_ct = (done_ct)[array_position(done, m.msg_id)]
+                returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+            )
+            insert into pgmq.%2$I (msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers)
+            select moved.msg_id, moved.read_ct, moved.enqueued_at, moved.last_read_at, moved.vt, moved.message, moved.headers
+            from moved;
+        else
+            delete from pgmq.%1$I m
+            where m.msg_id = any(done)
+and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
+        end if;
+    else
+        raise invalid_parameter_value using message = 'done and done_ct must have the same length';
+    end if;
+    loop
+        select m.vt into v_oldest
+        from pgmq.%1$I m
+        where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts
+        order by m.vt
+        limit 1;
+        if v_oldest is null then
+            return query
+            update pgmq.%1$I m
+            set vt = v_until, read_ct = m.read_ct + 1, last_read_at = v_ts
+            where m.msg_id = any(array(
+                select m.msg_id
+                from pgmq.%1$I m
+                where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
+                order by m.msg_id
+                limit p_qty
+                for update skip locked
+            ))
+            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+        else
+            return query
+            select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+            from pgqueue.%7$I(v_ts, v_until, p_qty, v_from, v_since, false) m;
+        end if;
+        -- Nothing found means that everywhere was looked: what lies below the floor comes now, not in a second.
+        exit when found or v_walk is null or p_qty = 0;
+        v_walk := null;
+        v_from := -9223372036854775808;
+        v_since := '-infinity';
+    end loop;
+end
+$body$;
+$text$),
+        ('complete', false, $text$
+create or replace function pgqueue.%10$I(msg_id bigint, read_ct integer, archive boolean default true)
+returns void
+language plpgsql volatile parallel unsafe
+as $body$
+-- Archives or deletes a message for who holds its lease, the delivery number read_ct. A lost lease raises, and so rolls
+-- back the caller's own work in the same transaction.
+begin
+    if archive then
+        with moved as (
+            delete from pgmq.%1$I m
+            where m.msg_id = $1 and m.read_ct = $2
+            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+        )
+        insert into pgmq.%2$I (msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers)
+        select moved.msg_id, moved.read_ct, moved.enqueued_at, moved.last_read_at, moved.vt, moved.message, moved.headers
+        from moved;
+    else
+        delete from pgmq.%1$I m
+        where m.msg_id = $1 and m.read_ct = $2;
+    end if;
+    if not found then
+        perform pgqueue._lost_lease($1, $2);
+    end if;
+end
+$body$;
+$text$),
         ('pop', false, $text$
-create or replace function pgqueue.%9$I(qty integer default 1)
+create or replace function pgqueue.%11$I(qty integer default 1)
 returns setof pgmq.message_record
 language plpgsql volatile parallel unsafe
 set enable_seqscan = off
@@ -881,7 +1009,7 @@ declare
     p_qty alias for $1;
     v_ts timestamptz := clock_timestamp();
     v_us bigint := date_part('epoch', v_ts) * 1000000;
-    v_walk bigint := pg_sequence_last_value(%25$L::regclass);
+    v_walk bigint := pg_sequence_last_value(%27$L::regclass);
     v_from bigint := -9223372036854775808;
     v_since timestamptz := '-infinity';
     v_oldest timestamptz;
@@ -891,8 +1019,8 @@ begin
         v_walk := pgqueue.%5$I(v_ts);
     end if;
     if v_walk is not null then
-        v_from := pg_sequence_last_value(%21$L::regclass);
-        v_since := to_timestamp(pg_sequence_last_value(%23$L::regclass) / 1000000.0);
+        v_from := pg_sequence_last_value(%23$L::regclass);
+        v_since := to_timestamp(pg_sequence_last_value(%25$L::regclass) / 1000000.0);
     end if;
     loop
         select m.vt into v_oldest
@@ -927,7 +1055,7 @@ end
 $body$;
 $text$),
         ('delete', false, $text$
-create or replace function pgqueue.%10$I(msg_id bigint)
+create or replace function pgqueue.%12$I(msg_id bigint)
 returns boolean
 language plpgsql volatile parallel unsafe
 as $body$
@@ -940,7 +1068,7 @@ end
 $body$;
 $text$),
         ('delete_batch', false, $text$
-create or replace function pgqueue.%11$I(msg_ids bigint[])
+create or replace function pgqueue.%13$I(msg_ids bigint[])
 returns setof bigint
 language plpgsql volatile parallel unsafe
 set enable_seqscan = off
@@ -956,7 +1084,7 @@ end
 $body$;
 $text$),
         ('archive', false, $text$
-create or replace function pgqueue.%12$I(msg_id bigint)
+create or replace function pgqueue.%14$I(msg_id bigint)
 returns boolean
 language plpgsql volatile parallel unsafe
 as $body$
@@ -975,7 +1103,7 @@ end
 $body$;
 $text$),
         ('archive_batch', false, $text$
-create or replace function pgqueue.%13$I(msg_ids bigint[])
+create or replace function pgqueue.%15$I(msg_ids bigint[])
 returns setof bigint
 language plpgsql volatile parallel unsafe
 set enable_seqscan = off
@@ -997,7 +1125,7 @@ end
 $body$;
 $text$),
         ('set_vt', false, $text$
-create or replace function pgqueue.%14$I(msg_id bigint, vt timestamptz)
+create or replace function pgqueue.%16$I(msg_id bigint, vt timestamptz)
 returns setof pgmq.message_record
 language plpgsql volatile parallel unsafe
 as $body$
@@ -1008,14 +1136,14 @@ begin
     set vt = $2
     where m.msg_id = $1
     returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
-    if found and $2 <= clock_timestamp() + interval '1 second' and pg_sequence_last_value(%25$L::regclass) is not null then
+    if found and $2 <= clock_timestamp() + interval '1 second' and pg_sequence_last_value(%27$L::regclass) is not null then
         perform pgqueue.%6$I(array[$1], $2);
     end if;
 end
 $body$;
 $text$),
         ('set_vt_batch', false, $text$
-create or replace function pgqueue.%15$I(msg_ids bigint[], vt timestamptz)
+create or replace function pgqueue.%17$I(msg_ids bigint[], vt timestamptz)
 returns setof pgmq.message_record
 language plpgsql volatile parallel unsafe
 set enable_seqscan = off
@@ -1028,14 +1156,14 @@ begin
     set vt = $2
     where m.msg_id = any($1)
     returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
-    if found and $2 <= clock_timestamp() + interval '1 second' and pg_sequence_last_value(%25$L::regclass) is not null then
+    if found and $2 <= clock_timestamp() + interval '1 second' and pg_sequence_last_value(%27$L::regclass) is not null then
         perform pgqueue.%6$I($1, $2);
     end if;
 end
 $body$;
 $text$),
         ('heads', true, $text$
-create or replace function pgqueue.%16$I(
+create or replace function pgqueue.%18$I(
     v_ts timestamptz, v_qty integer, v_from bigint, v_since timestamptz, v_taken bigint[]
 )
 returns bigint[]
@@ -1150,7 +1278,7 @@ end
 $body$;
 $text$),
         ('read_grouped', true, $text$
-create or replace function pgqueue.%17$I(vt integer, qty integer)
+create or replace function pgqueue.%19$I(vt integer, qty integer)
 returns setof pgmq.message_record
 language plpgsql volatile parallel unsafe
 set enable_seqscan = off
@@ -1168,7 +1296,7 @@ declare
     p_qty alias for $2;
     v_ts timestamptz := clock_timestamp();
     v_us bigint := date_part('epoch', v_ts) * 1000000;
-    v_walk bigint := pg_sequence_last_value(%25$L::regclass);
+    v_walk bigint := pg_sequence_last_value(%27$L::regclass);
     v_from bigint := -9223372036854775808;
     v_since timestamptz := '-infinity';
     v_until timestamptz := v_ts + make_interval(secs => $1);
@@ -1182,11 +1310,11 @@ begin
         v_walk := pgqueue.%5$I(v_ts);
     end if;
     if v_walk is not null then
-        v_from := pg_sequence_last_value(%21$L::regclass);
-        v_since := to_timestamp(pg_sequence_last_value(%23$L::regclass) / 1000000.0);
+        v_from := pg_sequence_last_value(%23$L::regclass);
+        v_since := to_timestamp(pg_sequence_last_value(%25$L::regclass) / 1000000.0);
     end if;
     while cardinality(v_ids) < p_qty or p_qty < 0 loop
-        v_head := pgqueue.%16$I(v_ts, 1, v_from, v_since, v_heads);
+        v_head := pgqueue.%18$I(v_ts, 1, v_from, v_since, v_heads);
         if v_head = '{}' then
             exit when v_walk is null or v_ids <> '{}';
             v_walk := null;
@@ -1229,7 +1357,7 @@ end
 $body$;
 $text$),
         ('read_grouped_rr', true, $text$
-create or replace function pgqueue.%18$I(vt integer, qty integer)
+create or replace function pgqueue.%20$I(vt integer, qty integer)
 returns setof pgmq.message_record
 language plpgsql volatile parallel unsafe
 set enable_seqscan = off
@@ -1246,7 +1374,7 @@ declare
     p_qty alias for $2;
     v_ts timestamptz := clock_timestamp();
     v_us bigint := date_part('epoch', v_ts) * 1000000;
-    v_walk bigint := pg_sequence_last_value(%25$L::regclass);
+    v_walk bigint := pg_sequence_last_value(%27$L::regclass);
     v_from bigint := -9223372036854775808;
     v_since timestamptz := '-infinity';
     v_until timestamptz := v_ts + make_interval(secs => $1);
@@ -1257,12 +1385,12 @@ begin
         v_walk := pgqueue.%5$I(v_ts);
     end if;
     if v_walk is not null then
-        v_from := pg_sequence_last_value(%21$L::regclass);
-        v_since := to_timestamp(pg_sequence_last_value(%23$L::regclass) / 1000000.0);
+        v_from := pg_sequence_last_value(%23$L::regclass);
+        v_since := to_timestamp(pg_sequence_last_value(%25$L::regclass) / 1000000.0);
     end if;
-    v_ids := pgqueue.%16$I(v_ts, p_qty, v_from, v_since, '{}');
+    v_ids := pgqueue.%18$I(v_ts, p_qty, v_from, v_since, '{}');
     if v_ids = '{}' and v_walk is not null then
-        v_ids := pgqueue.%16$I(v_ts, p_qty, -9223372036854775808, '-infinity', '{}');
+        v_ids := pgqueue.%18$I(v_ts, p_qty, -9223372036854775808, '-infinity', '{}');
     end if;
     v_ids := array(
         select c.msg_id
@@ -1305,7 +1433,7 @@ end
 $body$;
 $text$),
         ('grouped_head', true, $text$
-create or replace function pgqueue.%19$I(vt integer, qty integer)
+create or replace function pgqueue.%21$I(vt integer, qty integer)
 returns setof pgmq.message_record
 language plpgsql volatile parallel unsafe
 set enable_seqscan = off
@@ -1322,7 +1450,7 @@ declare
     p_qty alias for $2;
     v_ts timestamptz := clock_timestamp();
     v_us bigint := date_part('epoch', v_ts) * 1000000;
-    v_walk bigint := pg_sequence_last_value(%25$L::regclass);
+    v_walk bigint := pg_sequence_last_value(%27$L::regclass);
     v_from bigint := -9223372036854775808;
     v_since timestamptz := '-infinity';
     v_until timestamptz := v_ts + make_interval(secs => $1);
@@ -1333,12 +1461,12 @@ begin
         v_walk := pgqueue.%5$I(v_ts);
     end if;
     if v_walk is not null then
-        v_from := pg_sequence_last_value(%21$L::regclass);
-        v_since := to_timestamp(pg_sequence_last_value(%23$L::regclass) / 1000000.0);
+        v_from := pg_sequence_last_value(%23$L::regclass);
+        v_since := to_timestamp(pg_sequence_last_value(%25$L::regclass) / 1000000.0);
     end if;
-    v_ids := pgqueue.%16$I(v_ts, p_qty, v_from, v_since, '{}');
+    v_ids := pgqueue.%18$I(v_ts, p_qty, v_from, v_since, '{}');
     if v_ids = '{}' and v_walk is not null then
-        v_ids := pgqueue.%16$I(v_ts, p_qty, -9223372036854775808, '-infinity', '{}');
+        v_ids := pgqueue.%18$I(v_ts, p_qty, -9223372036854775808, '-infinity', '{}');
     end if;
     v_ids := array(select h.msg_id from unnest(v_ids) as h (msg_id) order by h.msg_id);
     return query
@@ -1554,6 +1682,23 @@ begin
 end
 $$;
 
+create or replace function pgqueue._estimated_rows(p_relation regclass)
+returns bigint
+language sql stable
+as $$
+    -- Rows by the density last seen and the size of now, as the planner estimates; of a partitioned one over its leaves.
+    select coalesce(sum(
+        case
+            when c.reltuples > 0 and c.relpages > 0
+            then c.reltuples / c.relpages * (pg_relation_size(c.oid) / current_setting('block_size')::integer)
+            else greatest(c.reltuples, 0)
+        end
+    ), 0)::bigint
+    from pg_catalog.pg_class c
+    where c.oid in (select t.relid from pg_catalog.pg_partition_tree(p_relation) t where t.isleaf)
+        or c.oid = p_relation and c.relkind in ('r', 'i');
+$$;
+
 create or replace function pgqueue._filled(p_text text, p_name text)
 returns text
 language plpgsql immutable parallel safe
@@ -1562,7 +1707,54 @@ as $$
 declare
     v_name text := p_name;
 begin
-    return format(p_text, 'q_' || v_name, 'a_' || v_name, v_name || '$send', v_name || '$send_batch', v_name || '$floor', v_name || '$lower_floor', v_name || '$due', v_name || '$read', v_name || '$pop', v_name || '$delete', v_name || '$delete_batch', v_name || '$archive', v_name || '$archive_batch', v_name || '$set_vt', v_name || '$set_vt_batch', v_name || '$heads', v_name || '$read_grouped', v_name || '$read_grouped_rr', v_name || '$grouped_head', v_name || '$floor_id', 'pgqueue.' || quote_ident(v_name || '$floor_id'), v_name || '$floor_vt', 'pgqueue.' || quote_ident(v_name || '$floor_vt'), v_name || '$walk', 'pgqueue.' || quote_ident(v_name || '$walk'), v_name || '$notified', 'pgqueue.' || quote_ident(v_name || '$notified'), pgqueue._object_name('q_', v_name, '_ready_idx'), pgqueue._object_name('q_', v_name, '_waiting_idx'), pgqueue._object_name('q_', v_name, '_fifo_idx'), pgqueue._object_name('q_', v_name, '_msg_id_idx'), pgqueue._object_name('archived_at_idx_', v_name, ''));
+    return format(p_text, 'q_' || v_name, 'a_' || v_name, v_name || '$send', v_name || '$send_batch', v_name || '$floor', v_name || '$lower_floor', v_name || '$due', v_name || '$read', v_name || '$fetch', v_name || '$complete', v_name || '$pop', v_name || '$delete', v_name || '$delete_batch', v_name || '$archive', v_name || '$archive_batch', v_name || '$set_vt', v_name || '$set_vt_batch', v_name || '$heads', v_name || '$read_grouped', v_name || '$read_grouped_rr', v_name || '$grouped_head', v_name || '$floor_id', 'pgqueue.' || quote_ident(v_name || '$floor_id'), v_name || '$floor_vt', 'pgqueue.' || quote_ident(v_name || '$floor_vt'), v_name || '$walk', 'pgqueue.' || quote_ident(v_name || '$walk'), v_name || '$notified', 'pgqueue.' || quote_ident(v_name || '$notified'), pgqueue._object_name('q_', v_name, '_ready_idx'), pgqueue._object_name('q_', v_name, '_waiting_idx'), pgqueue._object_name('q_', v_name, '_fifo_idx'), pgqueue._object_name('q_', v_name, '_msg_id_idx'), pgqueue._object_name('archived_at_idx_', v_name, ''));
+end
+$$;
+
+create or replace function pgqueue._finish(
+    p_queue_name text, p_msg_ids bigint[], p_read_cts integer[], p_archive boolean
+)
+returns bigint
+language plpgsql volatile
+set enable_seqscan = off
+as $$
+-- The acknowledging half of fetch and complete for a queue that is not compiled; says how many leases still stood.
+declare
+    v_name text := pgqueue._table(p_queue_name);
+    v_finished bigint;
+begin
+    if p_read_cts is null then
+        if p_archive then
+            return (select count(*) from pgqueue._archive(p_queue_name, p_msg_ids));
+        end if;
+        return (select count(*) from pgqueue._delete(p_queue_name, p_msg_ids));
+    end if;
+    if cardinality(p_read_cts) is distinct from cardinality(p_msg_ids) then
+        raise invalid_parameter_value using message = 'done and done_ct must have the same length';
+    end if;
+    if p_archive then
+        execute format($sql$
+            with moved as (
+                delete from pgmq.%1$I m
+                where m.msg_id = any($1)
+            and m.read_ct = ($2)[array_position($1, m.msg_id)]
+                returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+            )
+            insert into pgmq.%2$I (msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers)
+            select moved.msg_id, moved.read_ct, moved.enqueued_at, moved.last_read_at, moved.vt, moved.message, moved.headers
+            from moved
+        $sql$, 'q_' || v_name, 'a_' || v_name)
+        using p_msg_ids, p_read_cts;
+    else
+        execute format($sql$
+            delete from pgmq.%1$I m
+            where m.msg_id = any($1)
+and m.read_ct = ($2)[array_position($1, m.msg_id)]
+        $sql$, 'q_' || v_name)
+        using p_msg_ids, p_read_cts;
+    end if;
+    get diagnostics v_finished = row_count;
+    return v_finished;
 end
 $$;
 
@@ -1689,6 +1881,19 @@ as $$
     select pg_advisory_xact_lock(hashtext('pgmq.queue_' || lower(p_queue_name)));
 $$;
 
+create or replace function pgqueue._lost_lease(p_msg_id bigint, p_read_ct integer)
+returns void
+language plpgsql immutable
+as $$
+-- SQLSTATE PQ001, of ours.
+begin
+    raise exception using
+        errcode = 'PQ001',
+        message = format('the lease on message %s, delivery %s, is lost', p_msg_id, p_read_ct),
+        hint = 'It was delivered again, deleted or archived meanwhile: whatever was done for it must not be kept.';
+end
+$$;
+
 create or replace function pgqueue._maintain(p_table text)
 returns table (partitions_made integer, partitions_dropped integer, rows_moved bigint, problem text)
 language plpgsql volatile
@@ -1719,17 +1924,17 @@ as $$
 begin
     if not pgqueue._has_index(pgqueue._object_name('q_', p_name, '_ready_idx')) then
         execute pgqueue._filled($ddl$
-            create index %28$I on pgmq.%1$I (msg_id) where isfinite(vt) and vt - enqueued_at < interval '1 second'
+            create index %30$I on pgmq.%1$I (msg_id) where isfinite(vt) and vt - enqueued_at < interval '1 second'
         $ddl$, p_name);
     end if;
     if not pgqueue._has_index(pgqueue._object_name('q_', p_name, '_waiting_idx')) then
         execute pgqueue._filled($ddl$
-            create index %29$I on pgmq.%1$I (vt) where (not isfinite(vt) or vt - enqueued_at >= interval '1 second')
+            create index %31$I on pgmq.%1$I (vt) where (not isfinite(vt) or vt - enqueued_at >= interval '1 second')
         $ddl$, p_name);
     end if;
     if not pgqueue._has_index(pgqueue._object_name('archived_at_idx_', p_name, '')) then
         execute pgqueue._filled($ddl$
-            create index %32$I on pgmq.%2$I (archived_at)
+            create index %34$I on pgmq.%2$I (archived_at)
         $ddl$, p_name);
     end if;
 end
@@ -2295,7 +2500,7 @@ begin
     perform pgqueue._lock_queue(v_name);
     if not pgqueue._has_index(pgqueue._object_name('q_', v_name, '_fifo_idx')) then
         execute pgqueue._filled($ddl$
-            create index %30$I on pgmq.%1$I (
+            create index %32$I on pgmq.%1$I (
     hashtextextended(coalesce(headers ->> 'x-pgmq-group', '_default_fifo_group'), 0), msg_id
 )
         $ddl$, v_name);
@@ -2398,7 +2603,7 @@ begin
         $ddl$, 'q_' || v_name, 'a_' || v_name);
     end if;
     execute pgqueue._filled($ddl$
-        create index %31$I on pgmq.%1$I (msg_id)
+        create index %33$I on pgmq.%1$I (msg_id)
     $ddl$, v_name);
     perform pgqueue._make_indexes(v_name);
     perform pgqueue._cut('q_' || v_name, v_control, partition_interval, retention_interval, premake);
@@ -3579,6 +3784,52 @@ begin
 end
 $$;
 
+create or replace function pgqueue.complete(
+    queue_name text, msg_id bigint, read_ct integer, archive boolean default true
+)
+returns void
+language plpgsql volatile
+as $$
+-- Archives or deletes a message for who holds its lease, the delivery number read_ct. A lost lease raises PQ001, and so
+-- rolls back the caller's own work in the same transaction.
+declare
+    v_function text := lower(queue_name) || '$complete';
+begin
+    if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
+        execute format('select pgqueue.%I($1, $2, $3)', v_function)
+        using $2, $3, archive;
+    elsif pgqueue._finish(queue_name, array[$2], array[$3], archive) = 0 then
+        perform pgqueue._lost_lease($2, $3);
+    end if;
+end
+$$;
+
+create or replace function pgqueue.counts(
+    queue_name text, approximate boolean default false, out total bigint, out ready bigint, out waiting bigint
+)
+language plpgsql stable
+as $$
+-- How many messages a queue holds, and how many of those are visible or not. approximate: from the statistics that vacuum
+-- and analyze keep, in no time; ready then means sent without delay and not read yet.
+declare
+    v_name text := pgqueue._table(queue_name);
+begin
+    if approximate then
+        select
+            pgqueue._estimated_rows(format('pgmq.%I', 'q_' || v_name)::regclass),
+            pgqueue._estimated_rows(to_regclass('pgmq.' || quote_ident(pgqueue._object_name('q_', v_name, '_ready_idx'))))
+        into total, ready;
+        ready := least(ready, total);
+        waiting := total - ready;
+    else
+        execute format(
+            'select count(*), count(*) filter (where m.vt <= clock_timestamp()) from pgmq.%I m', 'q_' || v_name
+        ) into total, ready;
+        waiting := total - ready;
+    end if;
+end
+$$;
+
 create or replace function pgqueue.decompile(queue_name text)
 returns void
 language plpgsql volatile
@@ -3603,6 +3854,33 @@ begin
     loop
         execute format('drop function pgqueue.%I', v_function);
     end loop;
+end
+$$;
+
+create or replace function pgqueue.fetch(
+    queue_name text,
+    vt integer,
+    qty integer,
+    done bigint[] default null,
+    done_ct integer[] default null,
+    archive boolean default false
+)
+returns setof pgmq.message_record
+language plpgsql volatile
+as $$
+-- Deletes or archives the finished messages and leases the next: one call, one commit. With done_ct, the read_ct of each
+-- of done, a message that has been delivered again meanwhile is left alone: it is its new reader's.
+declare
+    v_function text := lower(queue_name) || '$fetch';
+begin
+    if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
+        return query execute format('select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers from pgqueue.%I($1, $2, $3, $4, $5) m', v_function)
+        using $2, qty, done, done_ct, archive;
+    else
+        perform pgqueue._finish(queue_name, done, done_ct, archive);
+        return query
+        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers from pgqueue._claim(queue_name, $2, qty, false) m;
+    end if;
 end
 $$;
 
