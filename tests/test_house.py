@@ -115,7 +115,7 @@ def test_public_functions_stand_beside_one_another() -> None:
 
 # --- generated files, floors ----------------------------------------------------------------------
 
-GENERATORS = ["tools/render.py", "tools/unasync.py", "tools/cli_help.py", "tools/dump_schema.py"]
+GENERATORS = [f"tools/{name}.py" for name in ("render", "unasync", "cli_help", "dump_schema", "readme")]
 
 
 @pytest.mark.parametrize("tool", [*GENERATORS, "examples/make_orders.py"])
