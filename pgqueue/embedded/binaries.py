@@ -47,7 +47,9 @@ def candidates() -> Iterator[Path]:
 
 def _newest_first(place: Path, pattern: str) -> list[Path]:
     found = [path for path in place.glob(pattern) if (path / "initdb").is_file()]
-    return sorted(found, key=lambda path: int("0" + re.sub(r"\D", "", path.parent.name)), reverse=True)
+    return sorted(
+        found, key=lambda path: [int(part) for part in re.findall(r"\d+", path.parent.name)], reverse=True
+    )
 
 
 def find(major: str | None = None, data: Path | None = None) -> Binaries:
@@ -86,13 +88,19 @@ def _version(program: Path) -> str:
     return version[1]
 
 
-def reachable(programs: Binaries, account: Account, folder: Path) -> Binaries:
-    """Return `programs`, or a copy of them in `folder` if `account` may not run them, as below root's home.
+def runs(programs: Binaries, account: Account) -> bool:
+    """Whether `account` may run `programs`, tried: it may not enter root's home, for one."""
+    try:
+        return account.run([str(programs.folder / "postgres"), "-V"], timeout=30).returncode == 0
+    except OSError:
+        return False
 
-    The copy is made once, and anew when its source has changed. No server of `folder` may be running.
+
+def copied(programs: Binaries, account: Account, folder: Path) -> Binaries:
+    """Return a copy of `programs` in `folder` for `account`.
+
+    It is made once, and anew when its source has changed. No server of `folder` may be running.
     """
-    if _runs(programs.folder / "postgres", account):
-        return programs
     source = programs.folder.parent  # …/PACKAGE/pginstall, whose libraries are in …/PACKAGE.libs
     copy = folder / COPY
     file = (programs.folder / "postgres").stat()
@@ -100,13 +108,6 @@ def reachable(programs: Binaries, account: Account, folder: Path) -> Binaries:
     if not (copy / STAMP).is_file() or (copy / STAMP).read_bytes() != stamp:
         _replace_copy(copy, source, stamp, account)
     return Binaries(copy / source.parent.name / source.name / programs.folder.name, programs.version)
-
-
-def _runs(program: Path, account: Account) -> bool:
-    try:
-        return account.run([str(program), "-V"], timeout=30).returncode == 0
-    except OSError:
-        return False
 
 
 def _replace_copy(copy: Path, source: Path, stamp: bytes, account: Account) -> None:

@@ -32,13 +32,13 @@ class Reply(NamedTuple):
     version: str
 
 
-def ask(socket_folder: Path) -> Reply:
-    """Begin a session and end it at once. A process that lives proves nothing, an answer does."""
+def ask(socket_folder: Path, seconds: float = 2.0) -> Reply:
+    """Begin a session and end it at once: that a process lives proves nothing, that it answers does."""
     words = b"user\0postgres\0database\0postgres\0\0"
     hello = struct.pack("!ii", 8 + len(words), PROTOCOL_3) + words
     answer = b""
     with socket.socket(socket.AF_UNIX) as wire:
-        wire.settimeout(2)
+        wire.settimeout(seconds)
         try:
             wire.connect(str(socket_folder / SOCKET))
             wire.sendall(hello + b"X\0\0\0\4")  # X: terminate

@@ -19,6 +19,8 @@ from pgqueue.embedded.folder import HALF_MADE, Deadline, Folder, default_folder
 from pgqueue.errors import EmbeddedError
 
 SCHEME = "embedded:"
+WINDOWS = os.name == "nt"
+LOCALES = ("C.UTF-8", "C")  # the second where the system lacks the first
 INITDB = (
     "--username=postgres",
     "--auth-local=trust",
@@ -69,7 +71,7 @@ class Embedded:
     """
 
     def __init__(self, folder: str | Path | None = None) -> None:
-        if os.name == "nt":
+        if WINDOWS:
             raise EmbeddedError("the embedded Postgres needs Unix sockets: on Windows use WSL, or give a DSN")
         path = Path(folder) if folder else default_folder()
         if any(ord(character) < 32 for character in str(path)):
@@ -153,7 +155,7 @@ class Embedded:
         if place != self.folder:
             sockets.check_short(place, account.uid)
         launched, log_begin = None, 0
-        while not (reply := postmaster.ask(place)).ready:
+        while not (reply := postmaster.ask(place, min(2.0, deadline.left + 0.1))).ready:
             if not deadline.left:
                 raise EmbeddedError(
                     f"the Postgres in {self.folder} gave no answer in {deadline.seconds:g} s: "
@@ -174,8 +176,8 @@ class Embedded:
         with account.view(self.folder) as (seen, fds):
             if place != self.folder:
                 sockets.make_short(place, account)
-            if account.switch:
-                programs = binaries.reachable(programs, account, self._home_of_copy(account, seen))
+            if not binaries.runs(programs, account):
+                programs = binaries.copied(programs, account, self._home_of_copy(account, seen))
             if not self._place.has_data:
                 self._make_data(account, programs.folder, seen, fds, deadline)
             postmaster.forget_dead(self._place.data, place)
@@ -204,9 +206,10 @@ class Embedded:
         try:
             account.give(fresh)
             command = [str(programs / "initdb"), f"--pgdata={seen / fresh.name}", *INITDB]
-            answer = account.run([*command, "--locale=C.UTF-8"], fds=fds, timeout=deadline.left)
-            if "invalid locale name" in answer.stderr:
-                answer = account.run([*command, "--locale=C"], fds=fds, timeout=deadline.left)
+            for locale in LOCALES:
+                answer = account.run([*command, f"--locale={locale}"], fds=fds, timeout=deadline.left)
+                if "invalid locale name" not in answer.stderr:
+                    break
             if answer.returncode:
                 raise EmbeddedError(f"initdb failed in {self.folder}: {_gist(answer.stderr)}")
             self._place.keep_data(fresh)
