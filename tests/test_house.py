@@ -138,8 +138,14 @@ def test_floors_hold() -> None:
 # --- the tree -------------------------------------------------------------------------------------
 
 #: What would tie the tree to one machine or one registry. In pieces, so that this file holds none of them.
-TIES = ["/" + "root/", "/" + "home/", "/" + "work/", "pypi" + ".org", "python" + "hosted", "npm" + "js."]
-TIES += ["deb." + "debian.org"]
+TIES = [
+    "/" + "root/",
+    "/" + "work/",
+    "pypi" + ".org",
+    "python" + "hosted",
+    "npm" + "js.",
+    "deb." + "debian.org",
+]
 
 
 def tracked() -> list[Path]:

@@ -28,6 +28,8 @@ STATEMENT = re.compile(
     r"\s*(select|with|insert|update|delete|merge|create|alter|drop|lock|truncate|comment)\s+\S", re.I
 )
 PLACEHOLDER = re.compile(r"%(?:%|(?:(\d+)\$)?([sIL]))")
+#: What prints as SQL by itself, so that format() may take it by %s: these functions, and variables of these names.
+PRINTS_QUOTED = {"pg_get_serial_sequence", "quote_ident", "v_columns"}
 SAFE_PATH = ["pg_catalog", "pg_temp"]
 
 
@@ -157,9 +159,8 @@ def regclass_variables(parsed: Any) -> Iterator[str]:
 def without_own_types(text: str) -> str:
     """The text with types of our schemas as `record`: libpg_query has no catalogue to look them up in."""
     text = re.sub(r"\b(pgmq|pgqueue)\.\w+(\.\w+)?%(row)?type", "record", text, flags=re.I)
-    return re.sub(
-        r"\b(pgmq|pgqueue)\.(message_record|queue_record|metrics_result)\b(?!\s*\()", "record", text
-    )
+    text = re.sub(r"\b(returns\s+(?:setof\s+)?)(?:pgmq|pgqueue)\.\w+", r"\1record", text, flags=re.I)
+    return re.sub(r"^(\s*\w+\s+)(?:pgmq|pgqueue)\.\w+(?=\s*(?:;|:=))", r"\1record", text, flags=re.M)
 
 
 def expressions(node: object) -> Iterator[tuple[str, int]]:
@@ -204,14 +205,20 @@ def check_dynamic(where: str, expression: str, tables: set[str]) -> Iterator[Fin
     texts = Texts()
     texts(tree)
     for node in texts.unquoted:
-        cast = isinstance(node, ast.TypeCast) and qualified(node.typeName.names) == "regclass"
-        if not (cast or (isinstance(node, ast.ColumnRef) and node.fields[-1].sval in tables)):
+        if printed_name(node) not in {*tables, *PRINTS_QUOTED, "regclass"}:
             yield Finding(
-                where, f"%s in SQL for what is no regclass: use %I, %L or using in: {one_line(expression)}"
+                where, f"%s in SQL for what is not quoted: use %I, %L or using in: {one_line(expression)}"
             )
     for text in texts.constants:
         if STATEMENT.match(text):
             yield from check_statements(where, PLACEHOLDER.sub(filled, text))
+
+
+def printed_name(node: ast.Node) -> str:
+    """Of a variable or function its name, of a cast its type; nothing of anything else."""
+    parts = getattr(node, "fields", None) or getattr(node, "funcname", None)
+    parts = parts or (node.typeName.names if isinstance(node, ast.TypeCast) else None)
+    return str(parts[-1].sval) if parts else ""
 
 
 def filled(placeholder: re.Match[str]) -> str:

@@ -36,6 +36,9 @@ GOOD = [
     function("begin execute pgqueue._filled('create index %25$I on pgmq.%1$I (b)', a); end"),
     function("begin perform has_schema_privilege(a, 'create'); end"),
     function("declare v pgmq.message_record; w pgmq.meta%rowtype; begin v.vt := clock_timestamp(); end"),
+    function("declare\n v pgqueue.policy;\n w pgqueue.policy := null;\n begin v := w; end"),
+    function("begin execute format('select a from %1$s', pg_get_serial_sequence('t', 'b')); end"),
+    function("begin execute format('select a from %s', 'pgmq.meta'::regclass); end"),
     function("begin raise exception 'select the queue'; end", "returns setof pgmq.message_record language "
              "plpgsql stable parallel safe security definer set search_path = pg_catalog, pg_temp"),
 ]  # fmt: skip
