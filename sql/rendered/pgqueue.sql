@@ -431,6 +431,9 @@ declare
     v_members bigint[];
     v_ids bigint[] := '{}';
 begin
+    if p_way = 'rr' and coalesce(p_qty, 0) < 1 then
+        return;
+    end if;
     execute format($sql$
         select array(
             select m.msg_id
@@ -488,7 +491,7 @@ begin
             )
         $sql$, v_table)
         into v_ids
-        using v_heads, v_ts, case when p_way = 'rr' then greatest(coalesce(p_qty, 0), 0) else p_qty end;
+        using v_heads, v_ts, p_qty;
     end if;
     if p_way = 'rr' then
         execute format($sql$
@@ -1380,6 +1383,9 @@ declare
     v_until timestamptz := v_ts + make_interval(secs => $1);
     v_ids bigint[];
 begin
+    if p_qty < 1 then
+        return;
+    end if;
     -- The floor: one read in 256 messages, and the first in a second, looks up where live rows begin.
     if (v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000 then
         v_walk := pgqueue.%5$I(v_ts);
