@@ -28,7 +28,7 @@ STATEMENT = re.compile(
     r"\s*(select|with|insert|update|delete|merge|create|alter|drop|lock|truncate|comment)\s+\S", re.I
 )
 PLACEHOLDER = re.compile(r"%(?:%|(?:(\d+)\$)?([sIL]))")
-#: What prints as SQL by itself, so that format() may take it by %s: these functions, and variables of these names.
+#: What prints as SQL by itself, so that format() may take it by %s: functions, and variables so named.
 PRINTS_QUOTED = {"pg_get_serial_sequence", "quote_ident", "v_columns"}
 SAFE_PATH = ["pg_catalog", "pg_temp"]
 
@@ -160,7 +160,9 @@ def without_own_types(text: str) -> str:
     """The text with types of our schemas as `record`: libpg_query has no catalogue to look them up in."""
     text = re.sub(r"\b(pgmq|pgqueue)\.\w+(\.\w+)?%(row)?type", "record", text, flags=re.I)
     text = re.sub(r"\b(returns\s+(?:setof\s+)?)(?:pgmq|pgqueue)\.\w+", r"\1record", text, flags=re.I)
-    return re.sub(r"^(\s*\w+\s+)(?:pgmq|pgqueue)\.\w+(?=\s*(?:;|:=))", r"\1record", text, flags=re.M)
+    return re.sub(
+        r"((?:^|declare\b)\s*\w+\s+)(?:pgmq|pgqueue)\.\w+(?=\s*(?:;|:=))", r"\1record", text, flags=re.M
+    )
 
 
 def expressions(node: object) -> Iterator[tuple[str, int]]:
