@@ -1,91 +1,87 @@
-"""`pgqueue embedded`: the private Postgres server of a folder."""
+"""pgqueue embedded: the private Postgres server of a folder."""
 
 from __future__ import annotations
 
-import dataclasses
-import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
+from pgqueue.cli.options import agreed, json_option
+from pgqueue.cli.output import print_details, print_json, row, say
 from pgqueue.embedded import Embedded
-from pgqueue.errors import EmbeddedError
 
-a_folder = click.option(
-    "--folder",
-    type=click.Path(path_type=Path),
-    help="Folder of the server.  [default: $PGQUEUE_EMBEDDED_HOME, else in your data folder]",
-)
+F = TypeVar("F", bound=Callable[..., Any])
+
+FOLDER = "Folder of the server. Default: PGQUEUE_EMBEDDED_HOME, else pgqueue in your data folder."
 
 
-@contextmanager
-def refusals() -> Iterator[None]:
-    try:
-        yield
-    except EmbeddedError as error:
-        raise click.ClickException(" ".join(str(error).split())) from None
+def folder_option(command: F) -> F:
+    """--folder, after the name of each of these commands."""
+    return click.option("--folder", type=click.Path(path_type=Path), help=FOLDER)(command)
 
 
 @click.group("embedded")
 def group() -> None:
-    """A private Postgres server in a folder of yours: no TCP port, no password, nothing to set up.
+    """Start, stop, show and destroy a private Postgres server in a folder of yours.
 
-    The DSN `embedded:` or `embedded:/folder` starts and uses it, wherever a DSN is taken.
+    It needs no administrator, no password and no TCP port. The DSN embedded: or embedded:/folder starts and
+    uses it, wherever a DSN is taken. It runs until it is stopped.
+
+    \b
+    Example:
+      pgqueue embedded start --folder ./postgres
     """
 
 
 @group.command()
-@a_folder
+@folder_option
 def start(folder: Path | None) -> None:
-    """Start the server, making it first if there is none, and print its DSN."""
-    with refusals():
-        click.echo(Embedded(folder).start())
+    """Start the server and print its DSN.
+
+    If there is none it is made first.
+    """
+    click.echo(Embedded(folder).start())
 
 
 @group.command()
-@a_folder
+@folder_option
 def stop(folder: Path | None) -> None:
     """Stop the server and wait until it is gone. Its data stay."""
-    with refusals():
-        Embedded(folder).stop()
+    server = Embedded(folder)
+    server.stop()
+    say(f"no server runs in {server.folder}")
 
 
 @group.command()
-@a_folder
+@folder_option
 def dsn(folder: Path | None) -> None:
-    """Print the server's DSN and nothing else, whether it runs or not."""
-    with refusals():
-        click.echo(Embedded(folder).dsn)
+    """Print the DSN, whether the server runs or not."""
+    click.echo(Embedded(folder).dsn)
 
 
 @group.command()
-@a_folder
-@click.option("--json", "as_json", is_flag=True, help="One JSON object, for programs.")
+@folder_option
+@json_option
 def status(folder: Path | None, as_json: bool) -> None:
-    """Show whether the server runs, where, and how large it is."""
-    with refusals():
-        found = Embedded(folder).status()
-    facts = {**dataclasses.asdict(found), "folder": str(found.folder)}
+    """Show whether it runs, its version and size."""
+    found = Embedded(folder).status()
+    values = {**row(found), "folder": str(found.folder)}
     if as_json:
-        click.echo(json.dumps(facts))
-        return
-    for name, value in facts.items():
-        shown = {None: "-", True: "yes", False: "no"}.get(value, value)
-        click.echo(f"{name:8} {f'{found.size / 1e6:.1f} MB' if name == 'size' else shown}")
+        print_json([values])
+    else:
+        print_details({name: value for name, value in values.items() if value is not None})
 
 
 @group.command()
-@a_folder
+@folder_option
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def destroy(folder: Path | None, yes: bool) -> None:
     """Stop the server and remove it with all its data."""
-    with refusals():
-        server = Embedded(folder)
-        if not yes:
-            size = server.status().size / 1e6
-            click.confirm(
-                f"Remove the server in {server.folder} with all its data ({size:.1f} MB)?", abort=True
-            )
-        server.destroy()
+    server = Embedded(folder)
+    size = server.status().size
+    if size:  # else there is nothing of ours, and destroy() says so
+        agreed(f"Remove the server in {server.folder} with all its data, {size / 1e6:.0f} MB?", yes)
+    server.destroy()
+    say(f"the server in {server.folder} is gone")
