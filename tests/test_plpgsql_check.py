@@ -41,7 +41,7 @@ CHECK = """
 #: What it may say, with the reason.
 ALLOWED = {
     "cannot determinate a result of dynamic SQL": "functions that take a name dispatch: that is their work",
-    "target type is different type than source type": "an assignment that casts, as a clock into microseconds",
+    "target type is different type than source type": "an assignment that casts, a clock to microseconds",
 }
 
 
