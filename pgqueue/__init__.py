@@ -9,7 +9,16 @@ if TYPE_CHECKING:
     from pgqueue._async.client import AsyncClient
     from pgqueue._sync.client import Client
     from pgqueue.errors import PgqueueError
-    from pgqueue.model import Message, Metrics, NotifyThrottle, QueueInfo, RoutedId, TopicBinding, Version
+    from pgqueue.model import (
+        Message,
+        Metrics,
+        NotifyThrottle,
+        QueueInfo,
+        RoutedId,
+        TopicBinding,
+        Upkeep,
+        Version,
+    )
     from pgqueue.statements import Codec, JsonText
 
     __version__: str
@@ -26,11 +35,21 @@ __all__ = [
     "QueueInfo",
     "RoutedId",
     "TopicBinding",
+    "Upkeep",
     "Version",
     "__version__",
 ]
 
-_MODELS = ("Message", "Metrics", "NotifyThrottle", "QueueInfo", "RoutedId", "TopicBinding", "Version")
+_MODELS = (
+    "Message",
+    "Metrics",
+    "NotifyThrottle",
+    "QueueInfo",
+    "RoutedId",
+    "TopicBinding",
+    "Upkeep",
+    "Version",
+)
 _HOMES = {
     "pgqueue._async.client": ("AsyncClient",),
     "pgqueue._sync.client": ("Client",),

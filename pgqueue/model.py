@@ -88,3 +88,19 @@ class Version:
     schema_version: int
     package_version: str | None = None
     pgmq_version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """What maintain() did to one partitioned table (a queue's or an archive's), and what it could not do."""
+
+    table_name: str
+    partitions_made: int
+    partitions_dropped: int
+    rows_moved: int
+    problem: str | None = None
+
+    @property
+    def idle(self) -> bool:
+        """Whether there was nothing to do."""
+        return not (self.partitions_made or self.partitions_dropped or self.rows_moved or self.problem)

@@ -15,7 +15,7 @@ from decimal import Decimal
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from pgqueue.errors import BadMessage, BadValue
-from pgqueue.model import Message, Metrics, NotifyThrottle, QueueInfo, RoutedId, TopicBinding, Version
+from pgqueue.model import Message, Metrics, NotifyThrottle, QueueInfo, RoutedId, TopicBinding, Upkeep, Version
 
 T = TypeVar("T")
 Seconds = int | float | timedelta
@@ -131,8 +131,8 @@ def version() -> Statement[Version]:
     return Statement("select * from pgqueue.version()", (), _only(Version))
 
 
-def maintain() -> Statement[list[dict[str, Any]]]:
-    return Statement("select * from pgqueue.maintain()", (), _named)
+def maintain() -> Statement[list[Upkeep]]:
+    return Statement("select * from pgqueue.maintain()", (), _each(Upkeep))
 
 
 # --- messages -------------------------------------------------------------------------------------
@@ -339,10 +339,6 @@ def _truth(reply: Reply) -> bool:
 
 def _numbers(reply: Reply) -> list[int]:
     return [row[0] for row in reply.rows]
-
-
-def _named(reply: Reply) -> list[dict[str, Any]]:
-    return [dict(zip(reply.columns, row, strict=True)) for row in reply.rows]
 
 
 def _each(kind: type[T]) -> Callable[[Reply], list[T]]:

@@ -19,7 +19,16 @@ from pgqueue import statements
 from pgqueue._async._compat import Lock, blocking, sleep
 from pgqueue.dsn import cannot_connect, parameters
 from pgqueue.errors import BadValue, ConnectionLost, PgqueueError
-from pgqueue.model import Message, Metrics, NotifyThrottle, QueueInfo, RoutedId, TopicBinding, Version
+from pgqueue.model import (
+    Message,
+    Metrics,
+    NotifyThrottle,
+    QueueInfo,
+    RoutedId,
+    TopicBinding,
+    Upkeep,
+    Version,
+)
 from pgqueue.sqlstate import from_server
 from pgqueue.statements import PLAIN, Codec, Reply, Statement, When
 
@@ -138,8 +147,8 @@ class AsyncClient:
         """What is installed in the database. Raises NotInstalled."""
         return await self._run(statements.version())
 
-    async def maintain(self) -> list[dict[str, Any]]:
-        """Do the upkeep of partitioned queues, and say what was done: a row each, as the server has it."""
+    async def maintain(self) -> list[Upkeep]:
+        """Do the upkeep of partitioned queues, and say what was done, table by table."""
         return await self._run(statements.maintain())
 
     # --- messages ---------------------------------------------------------------------------------
@@ -325,7 +334,7 @@ class AsyncClient:
         except psycopg.Error as error:
             raise self._failure(error, conn) from error
         except UnicodeError as error:
-            raise BadValue(f"text that cannot be sent as UTF-8: {error}") from error
+            raise BadValue("a text is not UTF-8, or holds what the database cannot") from error
         return statement.parse(reply)
 
     def _failure(self, error: psycopg.Error, conn: AsyncConnection[Any]) -> PgqueueError:

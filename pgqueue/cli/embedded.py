@@ -41,6 +41,10 @@ def start(folder: Path | None) -> None:
     """Start the server and print its DSN.
 
     If there is none it is made first.
+
+    \b
+    Example:
+      pgqueue embedded start --folder ./postgres
     """
     click.echo(Embedded(folder).start())
 
@@ -48,7 +52,12 @@ def start(folder: Path | None) -> None:
 @group.command()
 @folder_option
 def stop(folder: Path | None) -> None:
-    """Stop the server and wait until it is gone. Its data stay."""
+    """Stop the server and wait until it is gone. Its data stay.
+
+    \b
+    Example:
+      pgqueue embedded stop --folder ./postgres
+    """
     server = Embedded(folder)
     server.stop()
     say(f"no server runs in {server.folder}")
@@ -57,7 +66,12 @@ def stop(folder: Path | None) -> None:
 @group.command()
 @folder_option
 def dsn(folder: Path | None) -> None:
-    """Print the DSN, whether the server runs or not."""
+    """Print the DSN, whether the server runs or not.
+
+    \b
+    Example:
+      psql "$(pgqueue embedded dsn)"
+    """
     click.echo(Embedded(folder).dsn)
 
 
@@ -65,7 +79,12 @@ def dsn(folder: Path | None) -> None:
 @folder_option
 @json_option
 def status(folder: Path | None, as_json: bool) -> None:
-    """Show whether it runs, its version and size."""
+    """Show whether it runs, its version and size.
+
+    \b
+    Example:
+      pgqueue embedded status --json
+    """
     found = Embedded(folder).status()
     values = {**row(found), "folder": str(found.folder)}
     if as_json:
@@ -78,7 +97,12 @@ def status(folder: Path | None, as_json: bool) -> None:
 @folder_option
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def destroy(folder: Path | None, yes: bool) -> None:
-    """Stop the server and remove it with all its data."""
+    """Stop the server and remove it with all its data.
+
+    \b
+    Example:
+      pgqueue embedded destroy --folder ./postgres
+    """
     server = Embedded(folder)
     size = server.status().size
     if size:  # else there is nothing of ours, and destroy() says so

@@ -8,8 +8,9 @@ import click
 
 from pgqueue.cli import server
 from pgqueue.cli.options import Duration, agreed, json_option, server_option
-from pgqueue.cli.output import note, print_details, print_json, row, say, show
-from pgqueue.errors import CannotConnect, Conflict, ConnectionLost, NoServer, TimedOut
+from pgqueue.cli.output import count, note, print_details, print_json, row, say, show
+from pgqueue.errors import CannotConnect, Conflict, ConnectionLost, NoServer, NotInstalled, Refused, TimedOut
+from pgqueue.model import Upkeep
 
 PASSING = (CannotConnect, Conflict, ConnectionLost, TimedOut)
 """What a command that runs for ever outlives."""
@@ -85,10 +86,10 @@ def uninstall(yes: bool, keep_archives: bool, dsn: str | None) -> None:
     with server.connection(dsn) as conn:
         found = migrate.status(conn)
         if found.kind == "pgqueue":
-            archives = "but not their archives" if keep_archives else "and archives"
-            agreed(f"drop pgqueue and {found.queues} queues with their messages {archives}?", yes)
+            archives = "but not the archives" if keep_archives else "and archives"
+            agreed(f"drop pgqueue and {count(found.queues, 'queue')} with all messages {archives}?", yes)
         dropped = migrate.uninstall(conn, keep_archives=keep_archives)
-    say(f"pgqueue is gone, and {dropped} queues")
+    say(f"pgqueue is gone, and {count(dropped, 'queue')}")
 
 
 @click.command()
@@ -136,15 +137,14 @@ def version(as_json: bool, dsn: str | None) -> None:
     values = {"package": package_version(), "schema": migrations()[-1].id, "pgmq": PGMQ}
     try:
         with server.client(dsn) as client:
-            found = client.version()
-    except NoServer:
-        pass  # the package's own versions are an answer too
-    else:
-        values |= {f"database_{name.removesuffix('_version')}": value for name, value in row(found).items()}
+            found = row(client.version())
+    except (NoServer, NotInstalled) as error:  # the package's own versions are an answer too
+        found = {} if isinstance(error, NoServer) else {"schema_version": None}
+    values |= {f"database_{name.removesuffix('_version')}": value for name, value in found.items()}
     if as_json:
         print_json([values])
     else:
-        print_details(values)
+        print_details({name: "none" if value is None else value for name, value in values.items()})
 
 
 @click.command()
@@ -182,7 +182,8 @@ def maintain(every: float | None, as_json: bool, dsn: str | None) -> None:
       pgqueue maintain --every 30s
     """
     with server.client(dsn) as client:
-        show(client.maintain(), as_json, "nothing to do")
+        done = client.maintain()
+        _show_upkeep(done, as_json, "nothing to do")
         while every is not None:
             time.sleep(every)
             try:
@@ -190,5 +191,14 @@ def maintain(every: float | None, as_json: bool, dsn: str | None) -> None:
             except PASSING as error:
                 note(str(error))
             else:
-                if done:
-                    show(done, as_json, "")
+                _show_upkeep(done, as_json, "")
+    problems = [f"{one.table_name}: {one.problem}" for one in done if one.problem]
+    if problems:
+        raise Refused("; ".join(problems))
+
+
+def _show_upkeep(done: list[Upkeep], as_json: bool, nothing: str) -> None:
+    """Every table for programs, those where something was done for people."""
+    rows = [row(one) for one in done if as_json or not one.idle]
+    if rows or nothing:
+        show(rows, as_json, nothing)

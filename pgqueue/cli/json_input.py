@@ -78,22 +78,28 @@ def _from_line(line: bytes, number: int) -> JsonText:
 
 def checked(text: str) -> JsonText:
     """The text, if Postgres can hold it as jsonb. Raises BadMessage, which says what is wrong and where."""
+    if not _is_utf8(text):
+        raise BadMessage("it is not UTF-8")
     try:
-        text.encode()
         value = json.loads(text, parse_int=str, parse_float=str, parse_constant=_refuse)
         if "\\" in text:
             for one in _strings(value):
-                one.encode()
-                if "\0" in one:
-                    raise BadMessage("\\u0000 is nothing that Postgres can store")
+                if "\0" in one or not _is_utf8(one):
+                    raise BadMessage("\\u0000 and half a surrogate pair are nothing that Postgres can store")
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}" if "\n" in text else f"column {error.colno}"
         raise BadMessage(f"{error.msg}, {place}") from None
-    except UnicodeEncodeError:
-        raise BadMessage("it holds half a character") from None
     except RecursionError:
         raise BadMessage("it is nested too deeply") from None
     return JsonText(text)
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _refuse(word: str) -> NoReturn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Iterator
@@ -41,6 +42,10 @@ class Program(click.Group):
 @contextmanager
 def _failures() -> Iterator[None]:
     """Whatever a user can cause becomes one line and an exit code."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(
+            errors="backslashreplace"
+        )  # a terminal that lacks a letter is no reason to stop
     try:
         yield
         if sys.stdout is not None:

@@ -20,7 +20,7 @@ from pgqueue.cli.options import (
     json_option,
     server_option,
 )
-from pgqueue.cli.output import note, print_json, say, show
+from pgqueue.cli.output import count, note, print_json, say, show
 from pgqueue.errors import PgqueueError
 from pgqueue.model import Message
 
@@ -171,7 +171,7 @@ def _each(
         print_json({"msg_id": one, done: one in found} for one in wanted)
     _report_missing(queue, wanted, found)
     if not as_json:
-        say(f"{len(found)} of {len(wanted)} messages {done}")
+        say(f"{len(found)} of {count(len(wanted), 'message')} {done}")
 
 
 def _report_missing(queue: str, wanted: list[int], found: set[int]) -> None:

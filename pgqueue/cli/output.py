@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +22,11 @@ Advance = Callable[[int, int], None]
 def row(thing: Any, *without: str) -> dict[str, Any]:
     """The fields of a dataclass, in their order."""
     return {one.name: getattr(thing, one.name) for one in fields(thing) if one.name not in without}
+
+
+def count(number: int, what: str) -> str:
+    """1 message, 2 messages."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def say(text: str) -> None:
@@ -87,7 +93,7 @@ def print_table(rows: Sequence[Row]) -> None:
     from rich.text import Text
 
     names = [name for name in rows[0] if any(one[name] is not None for one in rows)]
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False, header_style=_bold())
     for name in names:
         number = all(isinstance(one[name], int) and not isinstance(one[name], bool) for one in rows)
         table.add_column(name, justify="right" if number else "left", overflow="fold")
@@ -102,7 +108,7 @@ def print_details(values: Row) -> None:
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_column(style="bold")
+    table.add_column(style=_bold())
     table.add_column(overflow="fold")
     for name, value in values.items():
         table.add_row(name, Text(_cell(value)))
@@ -121,17 +127,25 @@ def _cell(value: Any) -> str:
     return printable(str(value))
 
 
+def _bold() -> str:
+    return "" if os.environ.get("NO_COLOR") else "bold"  # rich takes NO_COLOR to mean colours alone
+
+
 def _console() -> Any:
     """Where tables go. Off a terminal there is no colour, and no line is broken."""
     from rich.console import Console
 
-    return Console(highlight=False, emoji=False, markup=False, width=None if sys.stdout.isatty() else 10**6)
+    on_terminal = sys.stdout is not None and sys.stdout.isatty()
+    return Console(highlight=False, emoji=False, markup=False, width=None if on_terminal else 10**6)
 
 
 @contextmanager
 def progress(total_bytes: int | None) -> Iterator[Advance]:
-    """A bar on stderr while a file is sent, if that is a terminal. It moves by `advance(messages, bytes)`."""
-    if not sys.stderr.isatty():
+    """A bar on stderr while a file is sent, if that is a terminal. It moves by `advance(messages, bytes)`.
+
+    Without the file's size there is none: somebody may be typing.
+    """
+    if total_bytes is None or sys.stderr is None or not sys.stderr.isatty():
         yield lambda messages, size: None
         return
     from rich.console import Console

@@ -6,7 +6,7 @@ import click
 
 from pgqueue.cli import server
 from pgqueue.cli.options import agreed, json_option, server_option
-from pgqueue.cli.output import print_details, print_json, row, say, show
+from pgqueue.cli.output import count, print_details, print_json, row, say, show
 from pgqueue.errors import NoSuchQueue
 from pgqueue.model import QueueInfo
 
@@ -74,7 +74,7 @@ def drop(name: str, yes: bool, dsn: str | None) -> None:
     """
     with server.client(dsn) as client:
         length = client.metrics(name).queue_length
-        agreed(f"drop queue {name}, its {length} messages and its archive?", yes)
+        agreed(f"drop queue {name}, its {count(length, 'message')} and its archive?", yes)
         if not client.drop_queue(name):
             raise NoSuchQueue(f'queue "{name}" does not exist')
     say(f"queue {name} is dropped")
@@ -120,7 +120,7 @@ def show_(name: str, as_json: bool, dsn: str | None) -> None:
     if as_json:
         print_json([details])
     else:
-        print_details(details)
+        print_details({name: value for name, value in details.items() if value not in (None, [])})
 
 
 def _info(queues: list[QueueInfo], name: str) -> QueueInfo:
@@ -147,7 +147,7 @@ def purge(name: str, as_json: bool, dsn: str | None) -> None:
     if as_json:
         print_json([{"queue_name": name, "purged": purged}])
     else:
-        say(f"{purged} messages deleted from {name}")
+        say(f"{count(purged, 'message')} deleted from {name}")
 
 
 @queue.command()

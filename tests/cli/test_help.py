@@ -1,0 +1,73 @@
+"""Every command helps: with a sentence, an example that exists, options that say what they do."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import shlex
+import subprocess
+import sys
+import time
+
+import click
+import pytest
+
+from tools.cli_help import commands
+
+ALL = dict(commands())
+LEAVES = {name: one for name, one in ALL.items() if not isinstance(one, click.Group)}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_command_has_help_that_ends_in_an_example(name: str) -> None:
+    first, _, rest = words_of(name).partition("\n")
+    assert first.endswith("."), f"{name} is missing its help"
+    example = re.search(r"\nExamples?:\n((?:  .+\n?)+)\Z", rest)
+    assert example, f"{name} is missing its example"
+    assert name in example[1]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_examples_name_commands_and_options_that_exist(name: str) -> None:
+    """Each `pgqueue …` of an example is parsed as it stands, up to where it would run."""
+    for line in re.findall(r"pgqueue ((?:(?!\||>| <).)+)", words_of(name).partition("Example")[2]):
+        words = shlex.split(line)
+        command: click.Command = ALL["pgqueue"]
+        while isinstance(command, click.Group):
+            command = command.commands[words.pop(0)]
+        command.make_context("pgqueue", words)
+
+
+def words_of(name: str) -> str:
+    """A command's docstring, without click's mark for text that is not to be filled."""
+    return inspect.cleandoc(ALL[name].help or "").replace("\b", "")
+
+
+@pytest.mark.parametrize("name", LEAVES)
+def test_every_option_says_what_it_does(name: str) -> None:
+    for parameter in LEAVES[name].params:
+        if isinstance(parameter, click.Option):
+            assert parameter.help, f"{name} {parameter.opts[0]}"
+
+
+SERVERLESS = ("sql", "embedded", "completion")
+
+
+@pytest.mark.parametrize("name", [name for name in LEAVES if name.split()[1] not in SERVERLESS])
+def test_every_command_that_talks_to_a_server_takes_a_dsn(name: str) -> None:
+    assert "--dsn" in {word for parameter in LEAVES[name].params for word in parameter.opts}
+
+
+def test_help_comes_at_once() -> None:
+    """Without psycopg, jinja2 or rich being loaded; under 0.3 s, best of three."""
+    code = "import sys, pgqueue.cli.main; print(*{'psycopg', 'jinja2', 'rich'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == ""
+    times = []
+    for _ in range(3):
+        began = time.perf_counter()
+        subprocess.run(
+            [sys.executable, "-m", "pgqueue.cli.main", "--help"], stdout=subprocess.DEVNULL, check=True
+        )
+        times.append(time.perf_counter() - began)
+    assert min(times) < 0.3
