@@ -68,11 +68,16 @@ class QueueNames:
 
 
 def object_name(prefix: str, name: str, suffix: str) -> str:
-    """Name of an index: `prefix name suffix`, or with the name's MD5 where that would exceed 63 bytes."""
+    """Name of an index: `prefix name suffix`, or with the name's MD5 and a dollar where that would exceed 63 bytes."""
     whole = prefix + name + suffix
     if len(whole.encode()) <= 63:
         return whole
-    return prefix + hashlib.md5(name.encode(), usedforsecurity=False).hexdigest() + suffix
+    return prefix + hashlib.md5(name.encode(), usedforsecurity=False).hexdigest() + "$" + suffix
+
+
+def lower(text: str) -> str:
+    """Lower case as Postgres has it: a character for a character, so `İ` is `i`, and a sigma is the same at the end."""
+    return "".join(character.lower()[0] for character in text)
 
 
 def tidy(queue_name: str) -> QueueNames:
@@ -81,13 +86,13 @@ def tidy(queue_name: str) -> QueueNames:
     Raises:
         BadName: empty or blank, holds `$`, `;`, `--` or `'`, over 47 characters, or over 61 bytes in lower case.
     """
-    if not queue_name.strip():
+    if not queue_name.strip(" \t\n\v\f\r"):
         raise BadName("queue name cannot be empty or blank")
     if any(mark in queue_name for mark in ("$", ";", "--", "'")):
         raise BadName("queue name contains invalid characters: $, ;, --, or \\'")
     if len(queue_name) > MAX_CHARACTERS:
         raise BadName(f"queue name is too long, maximum length is {MAX_CHARACTERS} characters")
-    name = queue_name.lower()
+    name = lower(queue_name)
     if len(name.encode()) > MAX_BYTES:
         raise BadName(f"queue name is too long, maximum length is {MAX_BYTES} bytes")
     return QueueNames(name)

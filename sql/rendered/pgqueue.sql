@@ -48,10 +48,13 @@ begin
     if not exists (select from pg_catalog.pg_namespace n where n.nspname = 'pgqueue') then
         create schema pgqueue;
     end if;
+    -- One that was made for us beforehand may belong to another, who let us create in it.
+    if (select pg_has_role(n.nspowner, 'usage') from pg_catalog.pg_namespace n where n.nspname = 'pgmq') then
+        comment on schema pgmq is 'pgqueue: the interface of pgmq 1.13.1, without the extension';
+    end if;
 end
 $$;
 grant usage on schema pgqueue to public;
-comment on schema pgmq is 'pgqueue: the interface of pgmq 1.13.1, without the extension';
 comment on schema pgqueue is 'pgqueue: what is ours; the compiled functions of each queue';
 
 create table if not exists pgqueue.migration (
@@ -198,6 +201,22 @@ begin
 end
 $$;
 
+create or replace function pgqueue._check_archive(p_name text)
+returns void
+language plpgsql stable
+as $$
+-- A new queue takes up an archive that bears its name, left by an earlier one. Not the old archive of another queue, which
+-- convert_archive_partitioned named so.
+declare
+    v_other text := regexp_replace(p_name, '_old$', '');
+begin
+    if v_other <> p_name and pgqueue._is_relation('a_' || p_name) and pgqueue._is_partitioned('a_' || v_other) then
+        raise duplicate_table
+            using message = format('pgmq.%I holds the old archive of queue "%s"', 'a_' || p_name, v_other);
+    end if;
+end
+$$;
+
 create or replace function pgqueue._check_batch(p_msgs jsonb[], p_headers jsonb[])
 returns void
 language plpgsql immutable parallel safe
@@ -252,7 +271,7 @@ begin
     if p_queue_name is null then
         raise null_value_not_allowed using message = 'queue name cannot be null';
     end if;
-    if p_queue_name ~ '^\s*$' then
+    if p_queue_name ~ '^[ \t\n\v\f\r]*$' then
         raise exception 'queue name cannot be empty or blank';
     end if;
     perform pgqueue._check_characters(p_queue_name);
@@ -657,7 +676,7 @@ declare
     v_walk bigint := pg_sequence_last_value(%27$L::regclass);
     v_full boolean := v_walk is null or v_us - v_walk not between 0 and 1000000;
     v_floor bigint := coalesce(pg_sequence_last_value(%23$L::regclass), 0);
-    v_floor_us bigint := coalesce(pg_sequence_last_value(%25$L::regclass), 0);
+    v_floor_us bigint := greatest(pg_sequence_last_value(%25$L::regclass), 0);
     v_msg_id bigint;
     v_vt timestamptz;
     v_vt_us bigint;
@@ -678,13 +697,13 @@ begin
     select m.vt into v_vt
     from pgmq.%1$I m
     where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second')
-        and m.vt >= case when v_full then '-infinity' else to_timestamp(v_floor_us / 1000000.0) end
+        and m.vt >= case when v_full or v_floor_us = 0 then '-infinity' else to_timestamp(v_floor_us / 1000000.0) end
         and m.vt <= v_ts
     order by m.vt
     limit 1;
     -- A millisecond of slack, since a sequence holds no timestamptz.
     v_vt_us := case
-        when isfinite(coalesce(v_vt, v_ts)) then date_part('epoch', coalesce(v_vt, v_ts)) * 1000000 - 1000
+        when coalesce(v_vt, v_ts) > to_timestamp(0) then date_part('epoch', coalesce(v_vt, v_ts)) * 1000000 - 1000
         else 0
     end;
     if v_walk is null then
@@ -721,9 +740,10 @@ begin
     if v_msg_id < pg_sequence_last_value(%23$L::regclass) then
         perform setval(%23$L::regclass, v_msg_id);
     end if;
-    if v_vt < to_timestamp(pg_sequence_last_value(%25$L::regclass) / 1000000.0) then
+    if v_vt < to_timestamp(greatest(pg_sequence_last_value(%25$L::regclass), 0) / 1000000.0) then
         perform setval(
-            %25$L::regclass, case when isfinite(v_vt) then date_part('epoch', v_vt) * 1000000 - 1000 else 0 end::bigint
+            %25$L::regclass,
+            case when v_vt > to_timestamp(0) then date_part('epoch', v_vt) * 1000000 - 1000 else 0 end::bigint
         );
     end if;
 end
@@ -834,8 +854,11 @@ begin
         v_walk := pgqueue.%5$I(v_ts);
     end if;
     if v_walk is not null then
-        v_from := pg_sequence_last_value(%23$L::regclass);
-        v_since := to_timestamp(pg_sequence_last_value(%25$L::regclass) / 1000000.0);
+        v_from := coalesce(pg_sequence_last_value(%23$L::regclass), v_from);
+        -- Zero, where the lowest is before 1970, perhaps at -infinity: from the start.
+        v_since := coalesce(
+            to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1000000.0), v_since
+        );
     end if;
     loop
         select m.vt into v_oldest
@@ -902,8 +925,11 @@ begin
         v_walk := pgqueue.%5$I(v_ts);
     end if;
     if v_walk is not null then
-        v_from := pg_sequence_last_value(%23$L::regclass);
-        v_since := to_timestamp(pg_sequence_last_value(%25$L::regclass) / 1000000.0);
+        v_from := coalesce(pg_sequence_last_value(%23$L::regclass), v_from);
+        -- Zero, where the lowest is before 1970, perhaps at -infinity: from the start.
+        v_since := coalesce(
+            to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1000000.0), v_since
+        );
     end if;
     if done_ct is null then
         if archive then
@@ -1022,8 +1048,11 @@ begin
         v_walk := pgqueue.%5$I(v_ts);
     end if;
     if v_walk is not null then
-        v_from := pg_sequence_last_value(%23$L::regclass);
-        v_since := to_timestamp(pg_sequence_last_value(%25$L::regclass) / 1000000.0);
+        v_from := coalesce(pg_sequence_last_value(%23$L::regclass), v_from);
+        -- Zero, where the lowest is before 1970, perhaps at -infinity: from the start.
+        v_since := coalesce(
+            to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1000000.0), v_since
+        );
     end if;
     loop
         select m.vt into v_oldest
@@ -1313,8 +1342,11 @@ begin
         v_walk := pgqueue.%5$I(v_ts);
     end if;
     if v_walk is not null then
-        v_from := pg_sequence_last_value(%23$L::regclass);
-        v_since := to_timestamp(pg_sequence_last_value(%25$L::regclass) / 1000000.0);
+        v_from := coalesce(pg_sequence_last_value(%23$L::regclass), v_from);
+        -- Zero, where the lowest is before 1970, perhaps at -infinity: from the start.
+        v_since := coalesce(
+            to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1000000.0), v_since
+        );
     end if;
     while cardinality(v_ids) < p_qty or p_qty < 0 loop
         v_head := pgqueue.%18$I(v_ts, 1, v_from, v_since, v_heads);
@@ -1391,8 +1423,11 @@ begin
         v_walk := pgqueue.%5$I(v_ts);
     end if;
     if v_walk is not null then
-        v_from := pg_sequence_last_value(%23$L::regclass);
-        v_since := to_timestamp(pg_sequence_last_value(%25$L::regclass) / 1000000.0);
+        v_from := coalesce(pg_sequence_last_value(%23$L::regclass), v_from);
+        -- Zero, where the lowest is before 1970, perhaps at -infinity: from the start.
+        v_since := coalesce(
+            to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1000000.0), v_since
+        );
     end if;
     v_ids := pgqueue.%18$I(v_ts, p_qty, v_from, v_since, '{}');
     if v_ids = '{}' and v_walk is not null then
@@ -1467,8 +1502,11 @@ begin
         v_walk := pgqueue.%5$I(v_ts);
     end if;
     if v_walk is not null then
-        v_from := pg_sequence_last_value(%23$L::regclass);
-        v_since := to_timestamp(pg_sequence_last_value(%25$L::regclass) / 1000000.0);
+        v_from := coalesce(pg_sequence_last_value(%23$L::regclass), v_from);
+        -- Zero, where the lowest is before 1970, perhaps at -infinity: from the start.
+        v_since := coalesce(
+            to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1000000.0), v_since
+        );
     end if;
     v_ids := pgqueue.%18$I(v_ts, p_qty, v_from, v_since, '{}');
     if v_ids = '{}' and v_walk is not null then
@@ -1510,6 +1548,7 @@ begin
     perform pgqueue._lock_queue(v_name);
     perform pgqueue._check_free(p_queue_name);
     if not pgqueue._has_table('q_', v_name) then
+        perform pgqueue._check_archive(v_name);
         if p_unlogged then
             execute format($ddl$
                 create unlogged table pgmq.%1$I (
@@ -1560,6 +1599,7 @@ create or replace function pgqueue._cut(
 )
 returns void
 language plpgsql volatile
+set datestyle = 'ISO'
 as $$
 -- Records how a partitioned table is cut, and makes its first partitions.
 begin
@@ -1631,26 +1671,31 @@ as $$
 -- Drops a queue, and its archive unless that is kept; says whether there was one. Tables first: it waits for who uses them.
 declare
     v_name text := lower(p_queue_name);
-    v_found boolean;
+    v_has_table boolean;
+    v_registered boolean;
 begin
     if p_queue_name is null then
         raise null_value_not_allowed using message = 'queue name cannot be null';
     end if;
     perform pgqueue._check_characters(p_queue_name);
     perform pgqueue._lock_queue(v_name);
-    v_found := pgqueue._has_table('q_', v_name);
-    if v_found then
+    v_registered := exists (select from pgmq.meta m where lower(m.queue_name) = v_name);
+    v_has_table := exists (
+        select from pg_catalog.pg_class c
+        where c.relnamespace = 'pgmq'::regnamespace and c.relname = 'q_' || v_name and c.relkind in ('r', 'p')
+    );
+    if not v_has_table and not v_registered then
+        return false;
+    end if;
+    if v_has_table then
         execute format('drop table pgmq.%I', 'q_' || v_name);
-        if not p_keep_archive then
-            execute format('drop table if exists pgmq.%I', 'a_' || v_name);
-        end if;
+    end if;
+    if not p_keep_archive then
+        execute format('drop table if exists pgmq.%I', 'a_' || v_name);
     end if;
     delete from pgmq.meta m where lower(m.queue_name) = v_name;
-    v_found := v_found or found;
-    if v_found then
-        perform pgqueue._forget(v_name);
-    end if;
-    return v_found;
+    perform pgqueue._forget(v_name);
+    return true;
 end
 $$;
 
@@ -1770,11 +1815,12 @@ language plpgsql volatile
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
--- Drops what is left in schema pgqueue of a queue whose table is gone. Open to all: it leaves real queues alone.
+-- Drops what is left in schema pgqueue of a queue whose table is gone. Open to all: it leaves real queues alone, and
+-- the policy without a name, which is the installation's.
 declare
     v_object record;
 begin
-    if exists (
+    if p_name = '' or exists (
         select from pg_class c where c.relnamespace = 'pgmq'::regnamespace and c.relname = 'q_' || p_name
     ) then
         return;
@@ -1803,6 +1849,22 @@ begin
 end
 $$;
 
+create or replace function pgqueue._give_to_owner(p_partition text, p_table text)
+returns void
+language plpgsql volatile
+as $$
+-- A partition belongs to the owner of its table, whoever made it: else he could not drop it when it is past its retention.
+declare
+    v_owner regrole := (
+        select c.relowner from pg_catalog.pg_class c where c.relnamespace = 'pgmq'::regnamespace and c.relname = p_table
+    );
+begin
+    if v_owner <> current_user::regrole then
+        execute format('alter table pgmq.%I owner to %s', p_partition, v_owner);
+    end if;
+end
+$$;
+
 create or replace function pgqueue._has_fifo_index(p_name text)
 returns boolean
 language sql stable
@@ -1820,14 +1882,27 @@ as $$
     );
 $$;
 
-create or replace function pgqueue._has_index(p_index text)
+create or replace function pgqueue._has_index(p_index text, p_table text)
 returns boolean
-language sql stable
+language plpgsql stable
 as $$
-    select exists (
-        select from pg_catalog.pg_class c
-        where c.relnamespace = 'pgmq'::regnamespace and c.relname = p_index and c.relkind in ('i', 'I')
-    );
+-- Whether a table has that index of ours. Where something else has its name, as the table of a queue may, none can be made.
+declare
+    v_class record;
+begin
+    select i.indrelid into v_class
+    from pg_catalog.pg_class c
+    left join pg_catalog.pg_index i on i.indexrelid = c.oid
+    where c.relnamespace = 'pgmq'::regnamespace and c.relname = p_index;
+    if not found then
+        return false;
+    end if;
+    if v_class.indrelid is distinct from format('pgmq.%I', p_table)::regclass then
+        raise duplicate_table
+            using message = format('pgmq.%I is there already, and is no index of pgmq.%I', p_index, p_table);
+    end if;
+    return true;
+end
 $$;
 
 create or replace function pgqueue._has_table(p_prefix text, p_name text)
@@ -1847,14 +1922,14 @@ begin
     end if;
     if v_class.relkind not in ('r', 'p') then
         raise wrong_object_type
-            using message = format('pgmq.%I is there, but it is no table: queue "%s" cannot be made', p_prefix || p_name, p_name);
+            using message = format('pgmq.%I is no table, so there can be no queue "%s"', p_prefix || p_name, p_name);
     end if;
     if p_prefix = 'q_' and not exists (
         select from pg_catalog.pg_attribute a
         where a.attrelid = v_class.oid and a.attname = 'msg_id' and a.attidentity <> ''
     ) then
         raise wrong_object_type
-            using message = format('pgmq.%I is there, but it hands out no msg_id: queue "%s" cannot be made', 'q_' || p_name, p_name);
+            using message = format('pgmq.%I hands out no msg_id, so there can be no queue "%s"', 'q_' || p_name, p_name);
     end if;
     return true;
 end
@@ -1904,6 +1979,7 @@ create or replace function pgqueue._maintain(p_table text)
 returns table (partitions_made integer, partitions_dropped integer, rows_moved bigint, problem text)
 language plpgsql volatile
 set lock_timeout = '2s'
+set datestyle = 'ISO'
 as $$
 -- Upkeep of one partitioned table. What goes wrong is told, and stops no other table's upkeep.
 begin
@@ -1928,17 +2004,17 @@ language plpgsql volatile
 as $$
 -- The indexes that every queue has.
 begin
-    if not pgqueue._has_index(pgqueue._object_name('q_', p_name, '_ready_idx')) then
+    if not pgqueue._has_index(pgqueue._object_name('q_', p_name, '_ready_idx'), 'q_' || p_name) then
         execute pgqueue._filled($ddl$
             create index %30$I on pgmq.%1$I (msg_id) where isfinite(vt) and vt - enqueued_at < interval '1 second'
         $ddl$, p_name);
     end if;
-    if not pgqueue._has_index(pgqueue._object_name('q_', p_name, '_waiting_idx')) then
+    if not pgqueue._has_index(pgqueue._object_name('q_', p_name, '_waiting_idx'), 'q_' || p_name) then
         execute pgqueue._filled($ddl$
             create index %31$I on pgmq.%1$I (vt) where (not isfinite(vt) or vt - enqueued_at >= interval '1 second')
         $ddl$, p_name);
     end if;
-    if not pgqueue._has_index(pgqueue._object_name('archived_at_idx_', p_name, '')) then
+    if not pgqueue._has_index(pgqueue._object_name('archived_at_idx_', p_name, ''), 'a_' || p_name) then
         execute pgqueue._filled($ddl$
             create index %34$I on pgmq.%2$I (archived_at)
         $ddl$, p_name);
@@ -1952,10 +2028,18 @@ language plpgsql volatile
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
--- Open to all, but only for queues that are there.
+-- Open to all, but only for queues whose table has the trigger that uses it: to put that there takes rights.
+declare
+    v_name text := pgqueue._table(p_name);
 begin
-    perform pgqueue._table(p_name);
-    perform pgqueue._make_sequences(p_name, array['notified']);
+    if exists (
+        select from pg_trigger t
+        where t.tgrelid = format('pgmq.%I', 'q_' || v_name)::regclass
+            and t.tgname = 'trigger_notify_queue_insert_listeners'
+            and octet_length(v_name || '$notified') <= 63
+    ) then
+        perform pgqueue._make_sequences(v_name, array['notified']);
+    end if;
 end
 $$;
 
@@ -2017,12 +2101,14 @@ begin
             'create table pgmq.%I partition of pgmq.%I for values from (%L) to (%L)',
             v_bounds.name, p_table, v_bounds.lower, v_bounds.upper
         );
+        perform pgqueue._give_to_owner(v_bounds.name, p_table);
         v_made := v_made + 1;
     end loop;
     if v_default is null then
         execute format(
             'create table pgmq.%I partition of pgmq.%I default', pgqueue._partition_name(p_table, '$default'), p_table
         );
+        perform pgqueue._give_to_owner(pgqueue._partition_name(p_table, '$default'), p_table);
         v_made := v_made + 1;
     end if;
     return v_made;
@@ -2034,7 +2120,8 @@ returns void
 language plpgsql volatile
 as $$
 -- Sequences of a queue that hold a number for all sessions, whatever rolls back. Anyone may set them: who abuses that
--- delays a message by a second at most. Unlogged where the server knows that (15): a walk then writes no WAL.
+-- delays a message by a second at most, as no value makes arithmetic overflow. Unlogged where the server knows that
+-- (15): a walk then writes no WAL.
 declare
     v_suffix text;
     v_sequence text;
@@ -2048,8 +2135,8 @@ begin
         execute format(
             case
                 when v_suffix = 'notified' or current_setting('server_version_num')::integer < 150000
-                then 'create sequence pgqueue.%I minvalue -9223372036854775808'
-                else 'create unlogged sequence pgqueue.%I minvalue -9223372036854775808'
+                then 'create sequence pgqueue.%I minvalue -4611686018427387904'
+                else 'create unlogged sequence pgqueue.%I minvalue -4611686018427387904'
             end,
             v_sequence
         );
@@ -2088,6 +2175,7 @@ begin
         select b.suffix, b.lower, b.upper, pgqueue._partition_name(p_table, b.suffix) as name into v_bounds
         from pgqueue._partition_bounds(p_table, v_least, 0) b;
         execute format('create table pgmq.%I (like pgmq.%I including defaults)', v_bounds.name, p_table);
+        perform pgqueue._give_to_owner(v_bounds.name, p_table);
         execute format(
             'with moved as (delete from %1$s where %2$I >= %3$L and %2$I < %4$L returning %5$s)
             insert into pgmq.%6$I (%5$s) select %5$s from moved',
@@ -2131,10 +2219,11 @@ create or replace function pgqueue._object_name(p_prefix text, p_name text, p_su
 returns text
 language sql immutable strict parallel safe
 as $$
-    -- An index's name; with the queue's MD5 where it would exceed 63 bytes and Postgres would cut it to another's.
+    -- An index's name; with the queue's MD5 where it would exceed 63 bytes and Postgres would cut it to another's. The
+    -- dollar, since a queue may have such a number for its name.
     select case
         when octet_length(p_prefix || p_name || p_suffix) <= 63 then p_prefix || p_name || p_suffix
-        else p_prefix || md5(p_name) || p_suffix
+        else p_prefix || md5(p_name) || '$' || p_suffix
     end;
 $$;
 
@@ -2294,6 +2383,7 @@ $$;
 create or replace function pgqueue._span(p_interval text)
 returns interval
 language plpgsql immutable parallel safe
+set intervalstyle = 'postgres'
 as $$
 -- An interval by which partitions are cut, also by pg_partman's older words for it.
 begin
@@ -2504,7 +2594,7 @@ declare
     v_name text := pgqueue._table(queue_name);
 begin
     perform pgqueue._lock_queue(v_name);
-    if not pgqueue._has_index(pgqueue._object_name('q_', v_name, '_fifo_idx')) then
+    if not pgqueue._has_index(pgqueue._object_name('q_', v_name, '_fifo_idx'), 'q_' || v_name) then
         execute pgqueue._filled($ddl$
             create index %32$I on pgmq.%1$I (
     hashtextextended(coalesce(headers ->> 'x-pgmq-group', '_default_fifo_group'), 0), msg_id
@@ -2558,6 +2648,10 @@ begin
             raise duplicate_table using message = format('queue "%s" exists, and is not partitioned', queue_name);
         end if;
         return;
+    end if;
+    if pgqueue._is_relation('a_' || v_name) then
+        raise duplicate_table
+            using message = format('pgmq.%I is there already: a partitioned queue needs that name', 'a_' || v_name);
     end if;
     if v_control = 'msg_id' then
         execute format($ddl$
@@ -2734,13 +2828,13 @@ begin
             using hint = 'The channel pgmq.q_NAME.INSERT may have 63 bytes.';
     end if;
     perform pgqueue._lock_queue(v_name);
-    perform pgqueue._make_notified_sequence(v_name);
     insert into pgmq.notify_insert_throttle as t (queue_name, throttle_interval_ms)
     values (v_registered, enable_notify_insert.throttle_interval_ms)
     on conflict on constraint notify_insert_throttle_queue_name_key do update
         set throttle_interval_ms = excluded.throttle_interval_ms, last_notified_at = excluded.last_notified_at;
-    perform setval(pgqueue._notified(v_name), 0);
     perform pgqueue._make_notify_trigger(v_name, v_registered);
+    perform pgqueue._make_notified_sequence(v_name);
+    perform setval(pgqueue._notified(v_name), 0);
 end
 $$;
 
@@ -2800,7 +2894,8 @@ create or replace function pgmq.metrics(queue_name text)
 returns pgmq.metrics_result
 language plpgsql volatile
 as $$
--- default_partition_length: messages and archived ones that lie outside their partitions; null for a plain queue.
+-- default_partition_length: messages and archived ones that lie outside their partitions, as far as this role may see;
+-- null for a plain queue.
 declare
     v_name text := pgqueue._table(queue_name);
     v_spill regclass := pgqueue._default_partition('q_' || v_name);
@@ -2808,7 +2903,7 @@ declare
     v_archived bigint;
     v_result pgmq.metrics_result;
 begin
-    if v_archive_spill is not null then
+    if has_table_privilege(v_archive_spill, 'select') then
         execute format('select count(*) from %s', v_archive_spill) into v_archived;
     end if;
     execute format(
@@ -3897,14 +3992,25 @@ returns table (
 language plpgsql volatile
 as $$
 -- Upkeep, to be called now and then, twice at once if need be. Partitioned tables: rows that outran their partitions get
--- ones of their own, partitions are made ahead, and those past their retention are dropped.
+-- ones of their own, partitions are made ahead, and those past their retention are dropped. What goes wrong with one
+-- stands in problem, and stops no other. Tables of another owner are left to him: they may run his triggers.
 declare
-    v_table text;
+    v_table record;
 begin
-    for v_table in select p.table_name from pgqueue.partitioning p order by p.table_name loop
-        return query
-        select v_table, m.partitions_made, m.partitions_dropped, m.rows_moved, m.problem
-        from pgqueue._maintain(v_table) m;
+    for v_table in
+        select p.table_name, c.relowner::regrole as owner, pg_has_role(c.relowner, 'usage') as ours
+        from pgqueue.partitioning p
+        join pg_catalog.pg_class c on c.relnamespace = 'pgmq'::regnamespace and c.relname = p.table_name
+        order by p.table_name
+    loop
+        if v_table.ours then
+            return query
+            select v_table.table_name, m.partitions_made, m.partitions_dropped, m.rows_moved, m.problem
+            from pgqueue._maintain(v_table.table_name) m;
+        else
+            return query
+            select v_table.table_name, 0, 0, 0::bigint, format('belongs to %s, who is to maintain it', v_table.owner);
+        end if;
     end loop;
 end
 $$;
