@@ -48,8 +48,8 @@ def _kind(sqlstate: str, said: str) -> tuple[type[PgqueueError], str | None]:
     """Class and message (None: the class's own) for what the server said."""
     if sqlstate == "42P01":
         return _missing_relation(said)
-    if sqlstate in ("P0001", "22004", "42710"):
-        return _raised(said) if sqlstate == "P0001" or said.startswith("queue name") else (Refused, said)
+    if sqlstate == "P0001" or (sqlstate in ("22004", "42710") and said.startswith("queue name")):
+        return _raised(said)
     if sqlstate in ("3F000", "42883") and _OUR_SCHEMAS.search(said):
         return (NotInstalled, None) if sqlstate == "3F000" else (TooOld, f"{TooOld.__doc__} ({said})")
     if sqlstate in ("22P02", "22P05") and re.search("json|Unicode escape", said):

@@ -60,7 +60,7 @@ def _changes(text: str, used: set[str]) -> Iterator[tuple[tuple[int, int], int, 
         if token.type != tokenize.NAME:
             continue
         if token.string in DROPPED:
-            if following.start[0] != token.start[0]:
+            if following.type in (tokenize.NL, tokenize.NEWLINE, tokenize.COMMENT):
                 raise Untranslatable(f"line {token.start[0]}: {token.string} stands alone on its line")
             yield token.start, following.start[1], ""
         elif token.string in WORDS:
@@ -101,11 +101,11 @@ def differing(root: Path = ROOT, folders: tuple[str, ...] = FOLDERS) -> list[str
     return sorted(path.relative_to(root).as_posix() for path in wrong)
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str], root: Path = ROOT, folders: tuple[str, ...] = FOLDERS) -> int:
     try:
-        wrong = differing()
+        wrong = differing(root, folders)
         if "--check" not in arguments:
-            for path, text in twins().items():
+            for path, text in twins(root, folders).items():
                 path.write_text(text)
             return 0
     except Untranslatable as error:

@@ -161,7 +161,7 @@ def test_a_delay_is_seconds_or_an_instant(
         client.send_batch("orders", [1], headers=headers and [headers], delay=delay)
     rows = db.connect().execute("select extract(epoch from vt - enqueued_at)::float from pgmq.q_orders")
     found = [row[0] for row in rows]
-    slack = 60 if isinstance(delay, datetime) else 1
+    slack = 600 if isinstance(delay, datetime) else 1  # NOW is when the tests were collected
     assert len(found) == 4
     assert all(seconds - slack < one < seconds + slack for one in found), found
 

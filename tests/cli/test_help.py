@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 import re
+import resource
 import shlex
 import subprocess
 import sys
-import time
 
 import click
 import pytest
@@ -30,7 +30,7 @@ def test_every_command_has_help_that_ends_in_an_example(name: str) -> None:
 @pytest.mark.parametrize("name", ALL)
 def test_examples_name_commands_and_options_that_exist(name: str) -> None:
     """Each `pgqueue …` of an example is parsed as it stands, up to where it would run."""
-    for line in re.findall(r"pgqueue ((?:(?!\||>| <).)+)", words_of(name).partition("Example")[2]):
+    for line in re.findall(r"pgqueue ((?:(?!\||>| <|\)).)+)", words_of(name).partition("Example")[2]):
         words = shlex.split(line)
         command: click.Command = ALL["pgqueue"]
         while isinstance(command, click.Group):
@@ -59,15 +59,18 @@ def test_every_command_that_talks_to_a_server_takes_a_dsn(name: str) -> None:
 
 
 def test_help_comes_at_once() -> None:
-    """Without psycopg, jinja2 or rich being loaded; under 0.3 s, best of three."""
+    """Without psycopg, jinja2 or rich being loaded; under 0.3 s."""
     code = "import sys, pgqueue.cli.main; print(*{'psycopg', 'jinja2', 'rich'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.strip() == ""
-    times = []
-    for _ in range(3):
-        began = time.perf_counter()
-        subprocess.run(
-            [sys.executable, "-m", "pgqueue.cli.main", "--help"], stdout=subprocess.DEVNULL, check=True
-        )
-        times.append(time.perf_counter() - began)
-    assert min(times) < 0.3
+    assert min(seconds() for _ in range(5)) < 0.3
+
+
+def seconds() -> float:
+    """Processor time of `pgqueue --help`: a busy machine does not lengthen it."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(
+        [sys.executable, "-m", "pgqueue.cli.main", "--help"], stdout=subprocess.DEVNULL, check=True
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
