@@ -59,6 +59,10 @@ def spelled_otherwise(case: Case) -> bool:
     return case.name not in queues and case.name.lower() in [queue.lower() for queue in queues]
 
 
+def long_channel(case: Case) -> bool:
+    return len(f"pgmq.q_{case.name}.INSERT".encode()) > 63
+
+
 def creates(case: Case) -> bool:
     return case.call.function.startswith("create") and not case.call.function.startswith("create_fifo")
 
@@ -93,10 +97,23 @@ def name_collides(case: Case) -> bool:
     return creates(case) and refused(case, "42710") and spelled_otherwise(case)
 
 
+def bad_characters(case: Case) -> bool:
+    bad = any(part in str(case.name) for part in ("$", ";", "--", "'"))
+    return case.call.function == "validate_queue_name" and refused(case, "P0001") and bad
+
+
 def another_spelling(case: Case) -> bool:
-    functions = ("drop_queue", "bind_topic", "unbind_topic", "list_topic_bindings")
+    functions = ("bind_topic", "unbind_topic", "list_topic_bindings")
     notify = ("enable_notify_insert", "disable_notify_insert", "update_notify_insert")
     return case.call.function in functions + notify and not case.ours.failed and spelled_otherwise(case)
+
+
+def dropped_by_another_spelling(case: Case) -> bool:
+    """pgmq drops the tables and leaves the entry."""
+    if case.call.function != "drop_queue" or case.ours.columns != ("queue_name",):
+        return False
+    left = {name for (name,) in set(case.reference.rows) - set(case.ours.rows)}
+    return case.name not in left and {name.lower() for name in left} == {case.name.lower()}
 
 
 def window_of_nothing(case: Case) -> bool:
@@ -108,6 +125,12 @@ def window_of_nothing(case: Case) -> bool:
 def null_delay_first(case: Case) -> bool:
     delay = case.call.has("delay") and case.call.value("delay") is None
     return delay and case.ours.sqlstate == "23502" and case.reference.failed
+
+
+def channel_first(case: Case) -> bool:
+    throttle = case.call.has("throttle_interval_ms") and case.call.value("throttle_interval_ms") is None
+    enables = case.call.function == "enable_notify_insert" and throttle and long_channel(case)
+    return enables and case.ours.sqlstate == "P0001" and case.reference.sqlstate == "23502"
 
 
 def visible_in_transaction(case: Case) -> bool:
@@ -149,8 +172,7 @@ def told_at_commit(case: Case) -> bool:
 
 
 def channel_too_long(case: Case) -> bool:
-    enables = case.call.function == "enable_notify_insert"
-    return enables and refused(case, "P0001") and len(f"pgmq.q_{case.name}.INSERT".encode()) > 63
+    return case.call.function == "enable_notify_insert" and refused(case, "P0001") and long_channel(case)
 
 
 def id_not_used(case: Case) -> bool:
@@ -191,6 +213,16 @@ DIFFERENCES: tuple[Difference, ...] = (
         "name: collides",
         "names that differ in capitals alone would share one table under two entries",
         name_collides,
+    ),
+    Difference(
+        "name: characters that create refuses",
+        "validate_queue_name says what create would say",
+        bad_characters,
+    ),
+    Difference(
+        "name: dropped by another spelling",
+        "pgmq drops the tables and leaves the queue in the list, where every metrics_all then fails",
+        dropped_by_another_spelling,
     ),
     Difference(
         "name: another spelling",
@@ -236,5 +268,10 @@ DIFFERENCES: tuple[Difference, ...] = (
         "notify: channel too long",
         "said when notification is switched on; in pgmq every send fails afterwards",
         channel_too_long,
+    ),
+    Difference(
+        "notify: channel too long is refused first",
+        "two mistakes in one call, and the other is named",
+        channel_first,
     ),
 )

@@ -212,7 +212,8 @@ class Chooser:
         return Arg("queue_name", "text", self.queue_name())
 
     def queue_name(self) -> Any:
-        return self.pick(ODD_NAMES) if self.chance(4) else self.pick(self.pool)
+        name = self.pick(ODD_NAMES) if self.chance(6) else self.pick(self.pool)
+        return name.swapcase() if name is not None and self.chance(2) else name
 
     def id(self) -> Any:
         return (
