@@ -1671,28 +1671,29 @@ as $$
 -- Drops a queue, and its archive unless that is kept; says whether there was one. Tables first: it waits for who uses them.
 declare
     v_name text := lower(p_queue_name);
-    v_has_table boolean;
-    v_registered boolean;
+    v_tables text[];
+    v_table text;
 begin
     if p_queue_name is null then
         raise null_value_not_allowed using message = 'queue name cannot be null';
     end if;
     perform pgqueue._check_characters(p_queue_name);
     perform pgqueue._lock_queue(v_name);
-    v_registered := exists (select from pgmq.meta m where lower(m.queue_name) = v_name);
-    v_has_table := exists (
-        select from pg_catalog.pg_class c
-        where c.relnamespace = 'pgmq'::regnamespace and c.relname = 'q_' || v_name and c.relkind in ('r', 'p')
+    v_tables := array(
+        select c.relname
+        from pg_catalog.pg_class c
+        where c.relnamespace = 'pgmq'::regnamespace
+            and (c.relname = 'q_' || v_name or c.relname = 'a_' || v_name and not p_keep_archive)
+            and c.relkind in ('r', 'p')
+        order by c.relname desc
     );
-    if not v_has_table and not v_registered then
+    -- An archive alone is no queue: it was kept.
+    if 'q_' || v_name <> all(v_tables) and not exists (select from pgmq.meta m where lower(m.queue_name) = v_name) then
         return false;
     end if;
-    if v_has_table then
-        execute format('drop table pgmq.%I', 'q_' || v_name);
-    end if;
-    if not p_keep_archive then
-        execute format('drop table if exists pgmq.%I', 'a_' || v_name);
-    end if;
+    foreach v_table in array v_tables loop
+        execute format('drop table pgmq.%I', v_table);
+    end loop;
     delete from pgmq.meta m where lower(m.queue_name) = v_name;
     perform pgqueue._forget(v_name);
     return true;
@@ -3997,6 +3998,7 @@ as $$
 declare
     v_table record;
 begin
+    perform 'pgmq.meta'::regclass;
     for v_table in
         select p.table_name, c.relowner::regrole as owner, pg_has_role(c.relowner, 'usage') as ours
         from pgqueue.partitioning p
