@@ -43,9 +43,7 @@ class Program(click.Group):
 def _failures() -> Iterator[None]:
     """Whatever a user can cause becomes one line and an exit code."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(
-            errors="backslashreplace"
-        )  # a terminal that lacks a letter is no reason to stop
+        sys.stdout.reconfigure(errors="backslashreplace")  # for terminals that lack a letter
     try:
         yield
         if sys.stdout is not None:
