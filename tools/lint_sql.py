@@ -140,19 +140,20 @@ def check_body(where: str, text: str) -> Iterator[Finding]:
     except pglast.parser.ParseError as error:
         yield Finding(where, f"the body does not parse: {error}")
         return
-    tables = set(regclass_variables(parsed))
+    quoted = set(variables_that_print_quoted(parsed))
     for query, mode in expressions(parsed):
         if mode == 0:
             yield from check_statement(where, query)
         else:
-            yield from check_dynamic(where, query.split(":=", 1)[-1] if mode >= 3 else query, tables)
+            yield from check_dynamic(where, query.split(":=", 1)[-1] if mode >= 3 else query, quoted)
 
 
-def regclass_variables(parsed: Any) -> Iterator[str]:
+def variables_that_print_quoted(parsed: Any) -> Iterator[str]:
+    """The variables of the types that name objects: regclass, regrole and their like."""
     for body in parsed:
         for datum in body["PLpgSQL_function"]["datums"]:
             variable = datum.get("PLpgSQL_var", {})
-            if variable.get("datatype") == {"PLpgSQL_type": {"typname": "regclass"}}:
+            if variable.get("datatype", {}).get("PLpgSQL_type", {}).get("typname", "").startswith("reg"):
                 yield variable["refname"]
 
 
@@ -198,8 +199,8 @@ class Texts(Visitor):  # type: ignore[misc]
                     self.unquoted.append(node.args[position])
 
 
-def check_dynamic(where: str, expression: str, tables: set[str]) -> Iterator[Finding]:
-    """Looks into the constants of an expression that may be run as SQL. tables: regclass variables."""
+def check_dynamic(where: str, expression: str, quoted: set[str]) -> Iterator[Finding]:
+    """Looks into the constants of an expression that may be run as SQL. quoted: names of such variables."""
     try:
         tree = pglast.parse_sql(f"select {expression}")
     except pglast.parser.ParseError:
@@ -207,7 +208,7 @@ def check_dynamic(where: str, expression: str, tables: set[str]) -> Iterator[Fin
     texts = Texts()
     texts(tree)
     for node in texts.unquoted:
-        if printed_name(node) not in {*tables, *PRINTS_QUOTED, "regclass"}:
+        if printed_name(node) not in {*quoted, *PRINTS_QUOTED, "regclass"}:
             yield Finding(
                 where, f"%s in SQL for what is not quoted: use %I, %L or using in: {one_line(expression)}"
             )
