@@ -21,7 +21,7 @@ STARTING_OR_STOPPING = b"C57P03\0"
 PROC = Path("/proc/self/stat").exists()
 
 # sh, since a child of ours would stay a zombie when it dies before us; "$@" so that no path is read as shell
-DETACH = 'umask 077; log=$1; shift; "$@" </dev/null >>"$log" 2>&1 & echo $!'
+DETACH = 'umask 077; log=$1; shift; "$@" >>"$log" 2>&1 & echo $!'
 
 
 class Reply(NamedTuple):

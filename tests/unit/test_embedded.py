@@ -166,7 +166,8 @@ def run(programs: Path) -> Run:
     ) -> subprocess.CompletedProcess[str]:
         uid = os.geteuid() if uid is None else uid
         command = [sys.executable, "-c", AS_USER + code, str(programs), str(uid), str(place)]
-        environ = {"PATH": os.environ["PATH"], "HOME": str(place), **environment}
+        kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+        environ = {**kept, "HOME": str(place), **environment}
         return subprocess.run(
             command, capture_output=True, text=True, env=environ, timeout=60, check=False, cwd="/"
         )
@@ -330,6 +331,7 @@ def test_a_zombie_is_no_server(embedded: Embedded, home: Path) -> None:
     written = (home / "data/postmaster.pid").read_text().split("\n", 1)[1]
     (home / "data/postmaster.pid").write_text(f"{zombie.pid}\n{written}")
     (home / f"{postmaster.SOCKET}.lock").write_text(f"{zombie.pid}\n{written}")
+    assert not postmaster.lives(zombie.pid)
     assert not embedded.status().running
     assert embedded.start() == dsn
     assert _ask(dsn, "select 1") == 1
@@ -376,7 +378,9 @@ def test_a_killed_initdb_is_healed(home: Path, run: Run) -> None:
     left = list(home.glob("initdb-*"))
     assert left
     assert not (home / "data").exists()
+    (home / "initdb-older").mkdir()
     assert _ask(Embedded(home).start(), "select 1") == 1
+    assert not (home / "initdb-older").exists()
     _until(lambda: not _postmasters(left[0]))
     Embedded(home).destroy()
     assert not home.exists()
@@ -479,6 +483,21 @@ def test_threads_that_start_and_destroy_end_in_nothing_but_refusals(embedded: Em
         f"{home} cannot hold an embedded Postgres: No such file or directory: {home / MARKER}"
     }
     assert len(_postmasters(home)) == embedded.status().running
+
+
+def test_who_waited_for_a_server_that_is_destroyed_makes_a_new_one(embedded: Embedded, home: Path) -> None:
+    marker, begun = home / MARKER, threading.Thread(target=embedded.start)
+    with folder.Folder(home).locked(folder.Deadline(1)):
+        begun.start()
+        _until(lambda: _descriptors_of(marker) == 2)
+        folder.Folder(home).remove()
+    begun.join()
+    assert _ask(embedded.dsn, "select 1") == 1
+    assert embedded.status().running
+
+
+def _descriptors_of(path: Path) -> int:
+    return sum(os.path.realpath(link) == str(path) for link in Path("/proc/self/fd").iterdir())
 
 
 def test_a_busy_folder_is_waited_for_until_the_deadline(embedded: Embedded, home: Path) -> None:
@@ -850,7 +869,8 @@ def test_a_short_folder_that_is_not_ours_is_refused(place: Path, trap: str) -> N
     elsewhere.mkdir()
     try:
         if trap == "file":
-            short.touch()
+            short.touch(mode=0o600)
+            server_account(home).give(short)
         elif trap == "link":
             short.symlink_to(elsewhere)
         else:
