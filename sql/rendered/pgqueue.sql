@@ -203,7 +203,7 @@ $$;
 
 create or replace function pgqueue._check_archive(p_name text)
 returns void
-language plpgsql stable
+language plpgsql stable parallel safe
 as $$
 -- A new queue takes up an archive that bears its name, left by an earlier one. Not the old archive of another queue, which
 -- convert_archive_partitioned named so.
@@ -246,7 +246,7 @@ $$;
 
 create or replace function pgqueue._check_free(p_queue_name text)
 returns void
-language plpgsql stable
+language plpgsql stable parallel safe
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
@@ -330,7 +330,7 @@ $$;
 
 create or replace function pgqueue._check_rights(p_name text)
 returns void
-language plpgsql stable
+language plpgsql stable parallel safe
 as $$
 -- Who may change the make of a queue: the owner of its table, or a role that may create in schema pgmq.
 begin
@@ -1616,7 +1616,7 @@ $$;
 
 create or replace function pgqueue._default_partition(p_table text)
 returns regclass
-language sql stable
+language sql stable parallel safe
 as $$
     -- The partition of a queue's table that takes what fits no other; null for a table that has none.
     select p.partdefid::regclass
@@ -1736,7 +1736,7 @@ $$;
 
 create or replace function pgqueue._estimated_rows(p_relation regclass)
 returns bigint
-language sql stable
+language sql stable parallel safe
 as $$
     -- Rows by the density last seen and the size of now, as the planner estimates; of a partitioned one over its leaves.
     select coalesce(sum(
@@ -1868,7 +1868,7 @@ $$;
 
 create or replace function pgqueue._has_fifo_index(p_name text)
 returns boolean
-language sql stable
+language sql stable parallel safe
 as $$
     -- Whether the queue has our index over groups; pgmq's own, a GIN over all headers, serves no grouped read.
     select exists (
@@ -1885,7 +1885,7 @@ $$;
 
 create or replace function pgqueue._has_index(p_index text, p_table text)
 returns boolean
-language plpgsql stable
+language plpgsql stable parallel safe
 as $$
 -- Whether a table has that index of ours. Where something else has its name, as the table of a queue may, none can be made.
 declare
@@ -1908,7 +1908,7 @@ $$;
 
 create or replace function pgqueue._has_table(p_prefix text, p_name text)
 returns boolean
-language plpgsql stable
+language plpgsql stable parallel safe
 as $$
 -- Whether that table of a queue is there, and is one that a queue can use. Asks the catalogue itself: a cache could
 -- hold what was true before the queue's lock was waited for.
@@ -1938,7 +1938,7 @@ $$;
 
 create or replace function pgqueue._is_partitioned(p_table text)
 returns boolean
-language sql stable
+language sql stable parallel safe
 as $$
     select exists (
         select from pg_catalog.pg_class c
@@ -1948,7 +1948,7 @@ $$;
 
 create or replace function pgqueue._is_relation(p_name text)
 returns boolean
-language sql stable
+language sql stable parallel safe
 as $$
     select exists (
         select from pg_catalog.pg_class c where c.relnamespace = 'pgmq'::regnamespace and c.relname = p_name
@@ -1965,7 +1965,7 @@ $$;
 
 create or replace function pgqueue._lost_lease(p_msg_id bigint, p_read_ct integer)
 returns void
-language plpgsql immutable
+language plpgsql immutable parallel safe
 as $$
 -- SQLSTATE PQ001, of ours.
 begin
@@ -2210,7 +2210,7 @@ $$;
 
 create or replace function pgqueue._notified(p_name text)
 returns regclass
-language sql stable
+language sql stable parallel safe
 as $$
     -- The sequence that holds when a queue's listeners were last told, in microseconds; null if there is none.
     select to_regclass('pgqueue.' || quote_ident(p_name || '$notified'));
@@ -2230,7 +2230,7 @@ $$;
 
 create or replace function pgqueue._partition_bounds(p_table text, p_value text, p_ahead integer)
 returns table (suffix text, lower text, upper text)
-language plpgsql stable
+language plpgsql stable parallel safe
 as $$
 -- The partition of a table that holds a value of its control column, and so many after it: names' ends and bounds.
 declare
@@ -2332,7 +2332,7 @@ $$;
 
 create or replace function pgqueue._registered(p_queue_name text)
 returns text
-language sql stable
+language sql stable parallel safe
 as $$
     -- The name under which a queue was created, whatever the case of the name given; null if there is none.
     select m.queue_name::text
@@ -2430,7 +2430,7 @@ $$;
 
 create or replace function pgqueue._wants_compiling(p_name text)
 returns boolean
-language sql stable
+language sql stable parallel safe
 as $$
     -- There is such a queue, of tables both, and neither it nor the installation has switched compiling off.
     select
@@ -2841,7 +2841,7 @@ $$;
 
 create or replace function pgmq.format_table_name(queue_name text, prefix text)
 returns text
-language plpgsql immutable
+language plpgsql immutable parallel safe
 as $$
 begin
     perform pgqueue._check_characters(queue_name);
@@ -2851,7 +2851,7 @@ $$;
 
 create or replace function pgmq.list_notify_insert_throttles()
 returns table (queue_name text, throttle_interval_ms integer, last_notified_at timestamptz)
-language sql stable
+language sql stable parallel safe
 as $$
     select
         t.queue_name,
@@ -2866,7 +2866,7 @@ $$;
 
 create or replace function pgmq.list_queues()
 returns setof pgmq.queue_record
-language sql stable
+language sql stable parallel safe
 as $$
     select m.queue_name, m.is_partitioned, m.is_unlogged, m.created_at
     from pgmq.meta m;
@@ -2874,7 +2874,7 @@ $$;
 
 create or replace function pgmq.list_topic_bindings()
 returns table (pattern text, queue_name text, bound_at timestamptz, compiled_regex text)
-language sql stable
+language sql stable parallel safe
 as $$
     select b.pattern, b.queue_name, b.bound_at, b.compiled_regex
     from pgmq.topic_bindings b
@@ -2883,7 +2883,7 @@ $$;
 
 create or replace function pgmq.list_topic_bindings(queue_name text)
 returns table (pattern text, queue_name text, bound_at timestamptz, compiled_regex text)
-language sql stable
+language sql stable parallel safe
 as $$
     select b.pattern, b.queue_name, b.bound_at, b.compiled_regex
     from pgmq.topic_bindings b
@@ -3758,7 +3758,7 @@ $$;
 
 create or replace function pgmq.test_routing(routing_key text)
 returns table (pattern text, queue_name text, compiled_regex text)
-language plpgsql stable
+language plpgsql stable parallel safe
 as $$
 begin
     perform pgmq.validate_routing_key(routing_key);
@@ -3812,7 +3812,7 @@ $$;
 
 create or replace function pgmq.validate_queue_name(queue_name text)
 returns void
-language plpgsql immutable
+language plpgsql immutable parallel safe
 as $$
 begin
     perform pgqueue._check_name(queue_name);
@@ -3821,7 +3821,7 @@ $$;
 
 create or replace function pgmq.validate_routing_key(routing_key text)
 returns boolean
-language plpgsql immutable
+language plpgsql immutable parallel safe
 as $$
 begin
     if coalesce(routing_key, '') = '' then
@@ -3843,7 +3843,7 @@ $$;
 
 create or replace function pgmq.validate_topic_pattern(pattern text)
 returns boolean
-language plpgsql immutable
+language plpgsql immutable parallel safe
 as $$
 begin
     if coalesce(pattern, '') = '' then
@@ -3909,7 +3909,7 @@ $$;
 create or replace function pgqueue.counts(
     queue_name text, approximate boolean default false, out total bigint, out ready bigint, out waiting bigint
 )
-language plpgsql stable
+language plpgsql stable parallel safe
 as $$
 -- How many messages a queue holds, and how many of those are visible or not. approximate: from the statistics that vacuum
 -- and analyze keep, in no time; ready then means sent without delay and not read yet.
@@ -4019,7 +4019,7 @@ $$;
 
 create or replace function pgqueue.peek(queue_name text, qty integer default 10, after_msg_id bigint default 0)
 returns setof pgmq.message_record
-language plpgsql stable
+language plpgsql stable parallel safe
 as $$
 -- Looks at messages in the order of their ids, visible or not, and changes nothing. Page on with the last id seen.
 begin
