@@ -65,15 +65,16 @@ class Account:
         try:
             os.chown(path, self.uid, self.gid, follow_symlinks=False)
         except OSError as error:
-            raise EmbeddedError(
-                f"root may not hand {path} to uid {self.uid}, and Postgres refuses to run as root "
-                f"({error.strerror}): run as an ordinary user, or give a DSN"
-            ) from None
+            raise self._not_root(f"hand {path} to uid {self.uid}", error) from None
 
-    def check_known(self) -> None:
-        """Raise EmbeddedError if the uid has no name: initdb would fail on it."""
+    def check(self) -> None:
+        """Raise EmbeddedError if this user can have no server: root may not become it, or it has no name."""
         import pwd  # absent on Windows
 
+        try:
+            self.run(["/bin/sh", "-c", ":"], timeout=30)
+        except OSError as error:
+            raise self._not_root(f"run a program as uid {self.uid}", error) from None
         try:
             pwd.getpwuid(self.uid)
         except KeyError:
@@ -81,6 +82,13 @@ class Account:
                 f"uid {self.uid} has no entry in the user database, and Postgres needs one: "
                 "add the user to /etc/passwd, or give a DSN"
             ) from None
+
+    @staticmethod
+    def _not_root(act: str, error: OSError) -> EmbeddedError:
+        return EmbeddedError(
+            f"Postgres refuses to run as root, and root may not {act} here ({error.strerror}): "
+            "run as an ordinary user, or give a DSN"
+        )
 
     @contextmanager
     def view(self, folder: Path) -> Iterator[tuple[Path, tuple[int, ...]]]:

@@ -99,7 +99,7 @@ class Embedded:
             account = server_account(self.folder)
             if not self._place.has_data:  # refuse before anything is made
                 binaries.find()
-                account.check_known()
+                account.check()
             with self._place.claimed(account, deadline):
                 self._start(account, deadline)
                 return self.dsn

@@ -5,7 +5,6 @@ What needs another uid is run only by root; everything else runs as whoever runs
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import pty
@@ -275,8 +274,10 @@ def test_variables_of_libpq_and_secrets_do_not_reach_the_server(
 def test_ctrl_c_in_the_callers_terminal_does_not_reach_the_server(
     embedded: Embedded, home: Path, run: Run
 ) -> None:
-    """The caller leads a session with a terminal; its Ctrl-C goes to its whole process group."""
+    """The caller leads a session with a terminal: Ctrl-C goes to its process group, then it hangs up."""
     code = """
+import termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 Embedded(place).start()
 os.write(1, b"started")
@@ -285,9 +286,11 @@ signal.pause()
     control, terminal = pty.openpty()
     child = subprocess.Popen(
         [sys.executable, "-c", AS_USER + code, str(binaries.find().folder), str(os.geteuid()), str(home)],
-        stdin=terminal, stdout=terminal, stderr=terminal, env={"PATH": os.environ["PATH"], "HOME": "/"},
-        start_new_session=True, preexec_fn=lambda: os.close(os.open(os.ttyname(0), os.O_RDWR)),
-    )  # fmt: skip
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        start_new_session=True,
+    )
     os.close(terminal)
     seen = b""
     while b"started" not in seen:
@@ -627,13 +630,65 @@ def test_root_without_humbler_users_is_told_so(home: Path, monkeypatch: pytest.M
 
 
 @needs_root
-def test_root_who_may_not_change_owners_is_told_so(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise OSError(errno.EINVAL, "Invalid argument")
+@pytest.mark.parametrize("right", ["chown", "setuid"])
+def test_root_without_a_right_is_told_so(place: Path, right: str) -> None:
+    """Root of a container that may not change owners, or become another user."""
+    code = "import sys; from pgqueue.embedded import Embedded; Embedded(sys.argv[1]).start()"
+    without = ["setpriv", f"--bounding-set=-{right}", "--inh-caps=-all"]
+    done = subprocess.run(
+        [*without, sys.executable, "-c", code, place / "pg"], capture_output=True, text=True, check=False
+    )
+    assert "EmbeddedError: Postgres refuses to run as root, and root may not " in done.stderr
+    assert "run as an ordinary user, or give a DSN" in done.stderr
+    assert _postmasters(place) == []
 
-    monkeypatch.setattr(os, "chown", refuse)
-    with pytest.raises(EmbeddedError, match=r"root may not hand .* run as an ordinary user, or give a DSN"):
-        Embedded(home).start()
+
+@needs_root
+def test_a_server_in_another_container_is_used_and_not_stopped(embedded: Embedded, home: Path) -> None:
+    """They share the folder but not the numbers of processes."""
+    embedded.start()
+    code = """
+import sys
+from pgqueue.embedded import Embedded
+embedded = Embedded(sys.argv[1])
+print(embedded.start(), embedded.status().running)
+embedded.stop()
+"""
+    apart = ["unshare", "--pid", "--fork", "--mount-proc"]
+    if subprocess.run([*apart, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no right to make a namespace here")
+    done = subprocess.run(
+        [*apart, sys.executable, "-c", code, home], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == f"{embedded.dsn} True\n"
+    assert f"the server of {home} runs in another container: stop it there" in done.stderr
+    assert _postmasters(home) == [embedded.status().pid]
+
+
+@needs_root
+def test_root_without_the_right_to_look_into_processes(home: Path) -> None:
+    """As root is in Docker: it cannot see where a process of another user works."""
+    code = """
+import os, signal, sys
+from pgqueue.embedded import Embedded
+embedded = Embedded(sys.argv[1])
+for turn in range(2):
+    embedded.start()
+    pid = embedded.status().pid
+    try:
+        os.readlink(f"/proc/{pid}/cwd")
+    except PermissionError:
+        os.kill(pid, signal.SIGKILL)
+embedded.start()
+embedded.stop()
+print(embedded.status().running)
+"""
+    without = ["setpriv", "--bounding-set=-sys_ptrace", "--inh-caps=-all"]
+    done = subprocess.run(
+        [*without, sys.executable, "-c", code, home], capture_output=True, text=True, check=False
+    )
+    assert _said(done) == "False"
+    assert _postmasters(home) == []
 
 
 # --- refusals ---------------------------------------------------------------------------------------
