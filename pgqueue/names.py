@@ -7,6 +7,7 @@ The rule for queue names is stated in SQL (`pgqueue._check_name`), since callers
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 
 from .errors import BadName
@@ -68,7 +69,7 @@ class QueueNames:
 
 
 def object_name(prefix: str, name: str, suffix: str) -> str:
-    """Name of an index: `prefix name suffix`, or with the name's MD5 and a dollar where that would exceed 63 bytes."""
+    """Name of an index: `prefix name suffix`, or with MD5 and a dollar where that exceeds 63 bytes."""
     whole = prefix + name + suffix
     if len(whole.encode()) <= 63:
         return whole
@@ -76,7 +77,7 @@ def object_name(prefix: str, name: str, suffix: str) -> str:
 
 
 def lower(text: str) -> str:
-    """Lower case as Postgres has it: a character for a character, so `İ` is `i`, and a sigma is the same at the end."""
+    """Lower case as Postgres has it: a character for a character, so `İ` is `i`, a final sigma no other."""
     return "".join(character.lower()[0] for character in text)
 
 
@@ -84,8 +85,11 @@ def tidy(queue_name: str) -> QueueNames:
     """Check a queue's name and give the names made from it.
 
     Raises:
-        BadName: empty or blank, holds `$`, `;`, `--` or `'`, over 47 characters, or over 61 bytes in lower case.
+        BadName: empty or blank, holds `$`, `;`, `--` or `'`, over 47 characters, or over 61 bytes in lower
+        case.
     """
+    if re.search("[\0\ud800-\udfff]", queue_name):
+        raise BadName("queue name holds what is no text in Postgres")
     if not queue_name.strip(" \t\n\v\f\r"):
         raise BadName("queue name cannot be empty or blank")
     if any(mark in queue_name for mark in ("$", ";", "--", "'")):

@@ -12,7 +12,17 @@ from pathlib import Path
 from jinja2 import Environment
 
 from .names import FUNCTIONS, GROUPED_FUNCTIONS, tidy
-from .sqltext import Fragment, dynamic_queue, environment, literal, normalise, static_queue, templates_folder
+from .sqltext import (
+    Fragment,
+    dynamic_queue,
+    environment,
+    literal,
+    normalise,
+    put_breaks,
+    static_queue,
+    templates_folder,
+    without_breaks,
+)
 
 HEADER = "-- Generated from sql/templates by tools/render.py: change those, not this file.\n"
 
@@ -69,7 +79,8 @@ def _jinja() -> Environment:
             for suffix in (*FUNCTIONS, *GROUPED_FUNCTIONS)
         ],
         helper_templates=_templates("functions/_*.sql.jinja"),
-        function_templates=_templates("functions/pgmq/*.sql.jinja") + _templates("functions/pgqueue/*.sql.jinja"),
+        function_templates=_templates("functions/pgmq/*.sql.jinja")
+        + _templates("functions/pgqueue/*.sql.jinja"),
         migrations=[
             {"id": m.id, "name": literal(m.name), "checksum": literal(m.checksum), "breaking": m.breaking}
             for m in steps
@@ -115,6 +126,17 @@ def queue_sql(queue_name: str, *, unlogged: bool = False, grouped: bool = False)
     Raises:
         BadName: `queue_name` is not a legal name.
     """
-    q = static_queue(tidy(queue_name))
+    names = tidy(queue_name)
     functions = [f for f in _jinja().globals["functions"] if grouped or not f.grouped]  # type: ignore[attr-defined]
-    return _render("queue.sql.jinja", q=q, unlogged=unlogged, grouped=grouped, functions=functions)
+    if not names.compilable:
+        functions = []
+    q = static_queue(names)
+    text = _render(
+        "queue.sql.jinja",
+        q=q,
+        queue_name=without_breaks(literal(queue_name)),
+        unlogged=unlogged,
+        grouped=grouped,
+        functions=functions,
+    )
+    return put_breaks(text)

@@ -1,7 +1,8 @@
 """SQL text: fragments that may enter a template, and the Jinja environment that lets nothing else in.
 
-A value reaches a template only as a `Fragment`. Jinja's HTML escaping serves as the taint check: a fragment calls
-itself safe (`__html__`), a macro's result is marked safe by Jinja, and everything else is refused by `only_sql`.
+A value reaches a template only as a `Fragment`. Jinja's HTML escaping serves as the taint check: a
+fragment calls itself safe (`__html__`), a macro's result is marked safe by Jinja, and everything else is
+refused by `only_sql`.
 """
 
 from __future__ import annotations
@@ -32,15 +33,24 @@ class Fragment:
 
 
 def ident(*parts: str) -> Fragment:
-    """A quoted identifier, qualified if several parts are given: `"pgmq"."q_orders"`."""
-    return Fragment(".".join('"' + part.replace('"', '""') + '"' for part in parts))
+    """An identifier, qualified if several parts are given, quoted where it must be: `pgmq.q_orders`,
+    `pgmq."q_Odd"`.
+
+    As Postgres's `%I` prints it; but for key words, which no object of ours is named by.
+    """
+    return Fragment(".".join(map(_quoted, parts)))
+
+
+def _quoted(part: str) -> str:
+    return part if re.fullmatch("[a-z_][a-z0-9_]*", part) else '"' + part.replace('"', '""') + '"'
 
 
 def literal(value: str) -> Fragment:
-    """A quoted string literal, right under `standard_conforming_strings = on`."""
+    """A quoted string literal, as Postgres's `%L` prints it."""
     if "\0" in value:
         raise TemplateError("a string literal cannot hold a zero byte")
-    return Fragment("'" + value.replace("'", "''") + "'")
+    quoted = "'" + value.replace("'", "''").replace("\\", "\\\\") + "'"
+    return Fragment(f"E{quoted}" if "\\" in value else quoted)
 
 
 def name(word: str) -> Fragment:
@@ -58,8 +68,8 @@ def placeholder(number: int) -> Fragment:
 class Queue:
     """The names of a queue as templates print them: `{{ q.table }}`, `{{ q.send }}`, `{{ q.walk }}`.
 
-    Two kinds: `static_queue` prints quoted names, `dynamic_queue` prints the arguments of `format()`, which the
-    server fills with the same names in the same order (`format_arguments`).
+    Two kinds: `static_queue` prints quoted names, `dynamic_queue` prints the arguments of `format()`,
+    which the server fills with the same names in the same order (`format_arguments`).
     """
 
     def __init__(self, fragments: Mapping[str, Fragment], arguments: str = "") -> None:
@@ -83,8 +93,26 @@ INDEXES = {
 }
 
 
+#: A line break inside a name must not be indented with the text around it, so a surrogate stands for it in a
+#: template, which no name holds; `put_breaks` has the last word.
+_BREAKS = {
+    ord(character): chr(0xDC00 + ord(character) % 256) for character in "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+}
+_PUT_BREAKS = {ord(stand_in): character for character, stand_in in _BREAKS.items()}
+
+
+def without_breaks(fragment: Fragment) -> Fragment:
+    """The fragment with stand-ins for its line breaks."""
+    return Fragment(fragment.text.translate(_BREAKS))
+
+
+def put_breaks(text: str) -> str:
+    """A rendered text with line breaks for their stand-ins."""
+    return text.translate(_PUT_BREAKS)
+
+
 def static_queue(names: QueueNames) -> Queue:
-    """A queue whose names are printed as they are."""
+    """A queue whose names are printed as they are, but for line breaks (`put_breaks`)."""
     fragments = {"table": ident("pgmq", names.table), "archive_table": ident("pgmq", names.archive)}
     for suffix in (*FUNCTIONS, *GROUPED_FUNCTIONS):
         fragments[suffix] = ident("pgqueue", names.part(suffix))
@@ -94,13 +122,14 @@ def static_queue(names: QueueNames) -> Queue:
         fragments[suffix] = Fragment(f"{literal(sequence.text)}::regclass")
     for index, (prefix, suffix) in INDEXES.items():
         fragments[index] = ident(object_name(prefix, names.name, suffix))
-    return Queue(fragments)
+    return Queue({part: without_breaks(fragment) for part, fragment in fragments.items()})
 
 
 def dynamic_queue() -> Queue:
     """A queue whose names are arguments of `format()`: `pgmq.%1$I`, `pgqueue.%3$I`, `%15$L::regclass`.
 
-    `arguments` is the list to give to `format()` after the text, in terms of `v_name`, the queue's name in lower case.
+    `arguments` is the list to give to `format()` after the text, in terms of `v_name`, the queue's name in
+    lower case.
     """
     fragments = {"table": Fragment("pgmq.%1$I"), "archive_table": Fragment("pgmq.%2$I")}
     arguments = ["'q_' || v_name", "'a_' || v_name"]
