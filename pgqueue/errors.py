@@ -84,5 +84,9 @@ class EmbeddedError(PgqueueError):
     """The embedded Postgres could not be started."""
 
 
+class BenchError(PgqueueError):
+    """The benchmark could not be run."""
+
+
 class TemplateError(PgqueueError):
     """A template printed something that is not a Fragment."""

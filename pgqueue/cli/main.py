@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import click
 
-from pgqueue.cli import embedded, install, message, queue, send, sql
+from pgqueue.cli import bench, embedded, install, message, queue, send, sql
 from pgqueue.cli.output import printable
 from pgqueue.errors import DriverMissing, PgqueueError
 
@@ -129,6 +129,7 @@ for command in (
     message.delete,
     message.set_vt,
     embedded.group,
+    bench.bench,
     completion,
 ):
     main.add_command(command)

@@ -1,0 +1,140 @@
+"""Runs as text: ratios first, then the figures, as tables that are Markdown too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from pgqueue.bench.bars import bars_table
+from pgqueue.bench.check import Verdict
+from pgqueue.bench.loops import BATCH
+from pgqueue.bench.model import PGMQ, SIDES, Figure, Run
+
+NONE = ""
+
+
+def report(runs: Sequence[tuple[str, Run]]) -> str:
+    """What runs measured. runs: each with the name of its file."""
+    parts = [_heading(name, run) for name, run in runs]
+    parts += [text for text in (_ratios(runs),) if text]
+    for name, run in runs:
+        title = f"Figures ({_label(name, run, runs)})" if len(runs) > 1 else "Figures"
+        parts.append(f"## {title}: median (least to most)\n\n{_figures(run)}")
+    return "\n\n".join(parts)
+
+
+def verdicts_table(verdicts: Sequence[Verdict]) -> str:
+    """What `check` found, bar by bar."""
+    rows = [
+        (
+            one.bar.workload,
+            _of(one),
+            one.bar.side,
+            NONE if one.value is None else _number(one.value),
+            f"{one.bar.relation} {one.bar.limit:g} {one.bar.unit}".strip(),
+            one.word,
+        )
+        for one in verdicts
+    ]
+    return table(("workload", "what", "side", "measured", "bar", "verdict"), rows)
+
+
+def _of(verdict: Verdict) -> str:
+    return f"{verdict.bar.says} [{verdict.bar.what.case}]"
+
+
+def bars_text() -> str:
+    """The bars as docs/performance.md has them."""
+    return table(("workload", "what", "must be"), bars_table())
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table whose columns line up, so that it can be read as it is."""
+    lines = [heads, *rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(heads))]
+    head, *body = ["| " + " | ".join(map(str.ljust, line, widths)) + " |" for line in lines]
+    return "\n".join([head, "|" + "|".join("-" * (width + 2) for width in widths) + "|", *body])
+
+
+# --- parts -----------------------------------------------------------------------------------------
+
+
+def _heading(name: str, run: Run) -> str:
+    options, server = run.options, dict(run.server)
+    version, cores = server.pop("version"), server.pop("cores")
+    versions = ", ".join(f"{what} {number}" for what, number in run.versions.items())
+    clients = " and ".join(map(str, options.clients))
+    seconds = NONE if options.seconds is None else f", {options.seconds:g} s a load"
+    lines = [
+        f"# {name}: {versions} on Postgres {version}, {cores} cores",
+        f"synchronous_commit=off unless said, payload {options.payload_bytes} bytes, batch {BATCH}, "
+        f"clients {clients}, {options.turns} turns, scale {options.scale:g}{seconds}",
+        ", ".join(f"{setting}={value}" for setting, value in server.items()),
+        f"started {run.started_at}, took {run.seconds:.0f} s",
+    ]
+    for workload, outcome in run.workloads.items():
+        lines += [f"{workload}: {note}" for note in outcome.notes]
+        lines += [f"{workload}: FAILED: {outcome.error}"] if outcome.error else []
+    return "\n".join(lines)
+
+
+def _label(name: str, run: Run, runs: Sequence[tuple[str, Run]]) -> str:
+    """PG 15, or the file's name where two runs are of one major version."""
+    majors = [one.server["version"].split(".")[0] for _, one in runs]
+    major = run.server["version"].split(".")[0]
+    return f"PG {major}" if majors.count(major) == 1 else name
+
+
+def _ratios(runs: Sequence[tuple[str, Run]]) -> str:
+    """How many times ours is ahead of pgmq: its time over ours, or our rate over its."""
+    sides = [side for side in SIDES[1:] if any(one.side == side for _, run in runs for one in run.figures)]
+    columns = [(name, run, side) for name, run in runs for side in sides]
+    rows = []
+    for workload, case, measure in _subjects(run for _, run in runs):
+        ratios = [_ratio(run, workload, case, measure, side) for _, run, side in columns]
+        if any(ratios):
+            rows.append((workload, case, measure, *ratios))
+    if not rows:
+        return NONE
+    many = len(runs) > 1
+    heads = [f"{_label(name, run, runs)}, {side}" if many else side for name, run, side in columns]
+    title = "## Ahead of pgmq, times (its time over ours, or our rate over its)"
+    return f"{title}\n\n{table(('workload', 'case', 'measure', *heads), rows)}"
+
+
+def _ratio(run: Run, workload: str, case: str, measure: str, side: str) -> str:
+    pgmq, ours = (run.figure(workload, case, one, measure) for one in (PGMQ, side))
+    if pgmq is None or ours is None or not pgmq.median or not ours.median:
+        return NONE
+    ratio = pgmq.median / ours.median
+    return f"{1 / ratio if ours.more_is_better else ratio:.2f}"
+
+
+def _figures(run: Run) -> str:
+    sides = [side for side in SIDES if any(one.side == side for one in run.figures)]
+    rows = []
+    for workload, case, measure in _subjects([run]):
+        found = [run.figure(workload, case, side, measure) for side in sides]
+        unit = next(one.unit for one in found if one)
+        rows.append((workload, case, measure, unit, *(_spread(one) for one in found)))
+    return table(("workload", "case", "measure", "unit", *sides), rows)
+
+
+def _subjects(runs: Iterable[Run]) -> Iterator[tuple[str, str, str]]:
+    """What was measured, whichever side, in the order in which it was."""
+    yield from dict.fromkeys((one.workload, one.case, one.measure) for run in runs for one in run.figures)
+
+
+def _spread(figure: Figure | None) -> str:
+    if figure is None:
+        return NONE
+    least, most = min(figure.values), max(figure.values)
+    if least == most:
+        return _number(least)
+    return f"{_number(figure.median)} ({_number(least)} to {_number(most)})"
+
+
+def _number(value: float) -> str:
+    """Three digits that matter; whole numbers whole."""
+    if value == int(value) or abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"

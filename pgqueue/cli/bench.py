@@ -1,0 +1,213 @@
+"""pgqueue bench: how fast it is on your server, beside pgmq if you like."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pgqueue.cli import server
+from pgqueue.cli.options import server_option
+from pgqueue.cli.output import say
+from pgqueue.errors import BenchError
+
+if TYPE_CHECKING:
+    from pgqueue.bench.run import Say
+    from pgqueue.bench.workloads import Workload
+
+READABLE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.group()
+def bench() -> None:
+    """Measure pgqueue on a server, beside pgmq.
+
+    Each workload makes databases of its own and drops them afterwards, so the role must be able to create
+    databases. Leave the machine alone meanwhile.
+
+    \b
+    Example:
+      pgqueue bench run cycle --against pgmq --dsn postgresql://postgres@localhost
+    """
+
+
+class Clients(click.ParamType):  # type: ignore[type-arg]  # generic in newer click only
+    """Numbers of clients: 4 or 4,16."""
+
+    name = "clients"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, ...]:
+        if isinstance(value, tuple):
+            return value
+        parts = str(value).split(",")
+        if not all(one.strip().isdecimal() and 0 < int(one) <= 1000 for one in parts):
+            self.fail(f"{value!r} is not a number of clients such as 4, or several such as 4,16", param, ctx)
+        return tuple(int(one) for one in parts)
+
+
+@bench.command()
+@click.argument("workloads", nargs=-1, metavar="[WORKLOAD]...")
+@click.option("--against", type=click.Choice(["pgmq"]), help="Measure pgmq in turns with ours.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(1, 86_400),
+    help="How long a load of fixed length lasts. Default: each has its own.",
+)
+@click.option(
+    "--clients", type=Clients(), default=(4, 16), show_default="4,16", help="Numbers of pgbench clients."
+)
+@click.option(
+    "--payload-bytes",
+    type=click.IntRange(10, 1_000_000),
+    default=100,
+    show_default=True,
+    help="Length of a message's JSON.",
+)
+@click.option(
+    "--turns", type=click.IntRange(1, 1000), default=5, show_default=True, help="Turns of each side, at most."
+)
+@click.option(
+    "--scale",
+    type=click.FloatRange(0, 10, min_open=True),
+    default=1.0,
+    show_default="1",
+    help="Sizes of queues and loads: 0.01 for a quick look.",
+)
+@click.option("--seed", type=click.IntRange(0), default=0, help="Another order of the turns.")
+@click.option(
+    "--json", "file", type=click.Path(dir_okay=False, path_type=Path), help="Keep the results in this file."
+)
+@server_option
+def run(
+    workloads: tuple[str, ...],
+    against: str | None,
+    seconds: float | None,
+    clients: tuple[int, ...],
+    payload_bytes: int,
+    turns: int,
+    scale: float,
+    seed: int,
+    file: Path | None,
+    dsn: str | None,
+) -> None:
+    """Run workloads, all if none is named, and print what they measured.
+
+    Exits with 1 if a workload failed; the others are measured all the same.
+
+    \b
+    Workloads: cycle, fetch, batch, in-flight, delayed, backlog, adopted, expired, pinned, groups,
+    notify, metrics, create, many-queues, readers, partitions, mixed, memory, wal.
+
+    \b
+    Examples:
+      pgqueue bench run --against pgmq --json bench.json
+      pgqueue bench run cycle wal --scale 0.1 --dsn embedded:
+    """
+    from pgqueue.bench.interrupts import Terminated
+    from pgqueue.bench.model import Options
+    from pgqueue.bench.report import report
+    from pgqueue.bench.run import chosen
+    from pgqueue.bench.run import run as measure
+
+    chosen(workloads)
+    if file is not None:
+        file.touch()  # a place that cannot be written is known now, not after a quarter of an hour
+    options = Options(scale, clients, seconds, payload_bytes, turns, against, seed)
+    try:
+        with _progress(workloads) as tell:
+            done = measure(server.address(dsn), workloads, options, tell)
+    except Terminated as stopped:
+        raise click.exceptions.Exit(128 + stopped.number) from None
+    if file is not None:
+        file.write_text(done.as_json(), encoding="utf-8")
+    click.echo(report([(file.stem if file else "bench", done)]))
+    failed = [name for name, outcome in done.workloads.items() if outcome.error]
+    if failed:
+        raise BenchError(f"failed: {', '.join(failed)}")
+
+
+@bench.command()
+@click.argument("files", nargs=-1, required=True, type=READABLE, metavar="FILE...")
+def report(files: tuple[Path, ...]) -> None:
+    """Print what runs measured, ratios first, as Markdown.
+
+    Several files stand side by side: one a Postgres version, for instance.
+
+    \b
+    Example:
+      pgqueue bench report pg15.json pg18.json
+    """
+    from pgqueue.bench.model import read_run
+    from pgqueue.bench.report import report as text
+
+    click.echo(text([(file.stem, read_run(file)) for file in files]))
+
+
+@bench.command()
+@click.argument("file", type=READABLE, metavar="FILE")
+@click.option(
+    "--lenient", is_flag=True, help="Judge a run of less than full size, and let pass what it lacks."
+)
+def check(file: Path, lenient: bool) -> None:
+    """Compare a run with what it must show.
+
+    Exits with 1 where something falls short, or was asked for and not measured. The bars stand in
+    docs/performance.md.
+
+    \b
+    Example:
+      pgqueue bench check bench.json
+    """
+    from pgqueue.bench.check import judge
+    from pgqueue.bench.model import read_run
+    from pgqueue.bench.report import verdicts_table
+
+    verdicts = judge(read_run(file), lenient)
+    click.echo(verdicts_table(verdicts))
+    failing = [one for one in verdicts if one.fails]
+    if failing:
+        raise BenchError(f"{len(failing)} of {len(verdicts)} bars fall short")
+    say(f"all of {len(verdicts)} bars are met, or could not be judged for a reason that is given")
+
+
+@contextmanager
+def _progress(names: tuple[str, ...]) -> Iterator[Say]:
+    """A bar on stderr while workloads run, if that is a terminal. It moves by the time each should take."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield lambda workload, text: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from pgqueue.bench.run import chosen
+
+    total = sum(one.seconds for one in chosen(names))
+    columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task("", total=total)
+        yield _teller(names, lambda done, text: bars.update(task, completed=done, description=text))
+
+
+def _teller(names: tuple[str, ...], update: Callable[[float, str], None]) -> Say:
+    """Turns what a run says into how far it is: a slow workload waits at its end."""
+    from pgqueue.bench.run import chosen
+
+    before: dict[str, int] = {}
+    total = 0
+    for one in chosen(names):
+        before[one.name] = total
+        total += one.seconds
+    started: dict[str, float] = {}
+
+    def tell(workload: Workload, text: str) -> None:
+        start = started.setdefault(workload.name, time.monotonic())
+        update(before[workload.name] + min(workload.seconds, time.monotonic() - start), text)
+
+    return tell
