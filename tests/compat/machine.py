@@ -70,13 +70,24 @@ TRAVEL = """
             execute format('update %s set vt = vt - $1, enqueued_at = enqueued_at - $1,'
                 ' last_read_at = last_read_at - $1', v_table) using v_by;
         end loop;
-        update pgmq.notify_insert_throttle set last_notified_at = last_notified_at - v_by
-            where last_notified_at > to_timestamp(0);
-        -- Ours: floors, and when listeners were last told, in microseconds.
+        -- Our floors, in microseconds. A rollback does not bring them back, and need not: lower is safe.
         perform setval(c.oid, pg_sequence_last_value(c.oid) - {seconds} * 1000000::bigint)
             from pg_class c
             where c.relnamespace = to_regnamespace('pgqueue') and c.relkind = 'S'
-                and c.relname ~ '[$](floor_vt|walk|notified)$' and pg_sequence_last_value(c.oid) > 0;
+                and c.relname ~ '[$](floor_vt|walk)$' and pg_sequence_last_value(c.oid) > 0;
+    end
+    $$"""
+# When listeners were last told: in pgmq's table, in our sequences.
+TRAVEL_OF_THROTTLES = """
+    do $$
+    begin
+        update pgmq.notify_insert_throttle
+            set last_notified_at = last_notified_at - interval '{seconds} seconds'
+            where last_notified_at > to_timestamp(0);
+        perform setval(c.oid, pg_sequence_last_value(c.oid) - {seconds} * 1000000::bigint)
+            from pg_class c
+            where c.relnamespace = to_regnamespace('pgqueue') and c.relkind = 'S'
+                and c.relname ~ '[$]notified$' and pg_sequence_last_value(c.oid) > 0;
     end
     $$"""
 
@@ -266,6 +277,8 @@ class Player:
         """Makes every message of both sides older."""
         for side in self.sides:
             side.do(TRAVEL.format(seconds=seconds))
+            if not self._in_transaction:  # a rollback would bring back pgmq's table and not our sequences
+                side.do(TRAVEL_OF_THROTTLES.format(seconds=seconds))
 
     def _compile(self, step: Compiling) -> None:
         if self.can_decompile and step.queue in queue_names(self.subject):
@@ -337,21 +350,30 @@ def fails(player: Player, steps: list[Step]) -> bool:
     return False
 
 
-def run(player: Player, sequences: int, seed: int, length: int) -> str:
-    """Plays many sequences. Returns the report of the first mismatch, or nothing."""
+def first_mismatch(player: Player, sequences: int, seed: int, length: int) -> tuple[str, list[Step]] | None:
+    """Plays many sequences up to the first that differs; says how, and which it was."""
     for number in range(sequences):
         steps = sequence(random.Random(f"{seed}/{number}"), length)
         try:
             player.play(steps)
-        except Mismatch as first:
-            short = shortest(steps, lambda some: fails(player, some))
-            try:
-                player.play(short)
-            except Mismatch as mismatch:
-                script = "\n".join(f"  {step};" for step in short)
-                return f"sequence {number} of seed {seed} differs:\n{script}\n\n{mismatch}"
-            return f"sequence {number} of seed {seed} differed once, and not again:\n{first}"
-    return ""
+        except Mismatch as mismatch:
+            return f"sequence {number} of seed {seed} differs\n{mismatch}", steps
+    return None
+
+
+def run(player: Player, sequences: int, seed: int, length: int) -> str:
+    """Plays many sequences. Returns a report of the first that differs, shortened, or nothing."""
+    found = first_mismatch(player, sequences, seed, length)
+    if found is None:
+        return ""
+    first, steps = found
+    short = shortest(steps, lambda some: fails(player, some))
+    try:
+        player.play(short)
+    except Mismatch as mismatch:
+        script = "\n".join(f"  {step};" for step in short)
+        return f"{first}\n\nthe shortest that shows it:\n{script}\n\n{mismatch}"
+    return f"{first}\n\nit did so once, and not again"
 
 
 def report(player: Player, sequences: int, seed: int, seconds: float) -> str:

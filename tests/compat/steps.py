@@ -194,13 +194,21 @@ THROTTLES = (0, 0, 3_600_000, 3_600_000, -1, None)
 TRAVELS = (10, 20, 30, 40, 4000)
 
 
-class Chooser:
-    """Draws steps for a sequence that plays with the queues of `pool`."""
+@dataclass(frozen=True)
+class Scene:
+    """What a sequence plays with: few queues and patterns, so that its calls meet."""
 
-    def __init__(self, rng: random.Random, pool: Sequence[str]) -> None:
+    queues: Sequence[str]
+    patterns: Sequence[str]
+    first_id: int
+
+
+class Chooser:
+    """Draws steps of a scene."""
+
+    def __init__(self, rng: random.Random, scene: Scene) -> None:
         self.rng = rng
-        self.pool = pool
-        self.first_id = 1000 if self.chance(50) else 1
+        self.scene = scene
 
     def pick(self, values: Sequence[Any]) -> Any:
         return values[self.rng.randrange(len(values))]
@@ -212,14 +220,14 @@ class Chooser:
         return Arg("queue_name", "text", self.queue_name())
 
     def queue_name(self) -> Any:
-        name = self.pick(ODD_NAMES) if self.chance(6) else self.pick(self.pool)
+        name = self.pick(ODD_NAMES) if self.chance(6) else self.pick(self.scene.queues)
         return name.swapcase() if name is not None and self.chance(2) else name
 
     def id(self) -> Any:
         return (
             self.pick((0, -1, 99, 2**63 - 1, None))
             if self.chance(8)
-            else self.first_id + self.rng.randrange(8)
+            else self.scene.first_id + self.rng.randrange(8)
         )
 
     def ids(self) -> Any:
@@ -236,7 +244,9 @@ class Chooser:
         return tuple(one() for _ in range(size))
 
     def pattern(self) -> Arg:
-        return Arg("pattern", "text", self.pick(ODD_PATTERNS) if self.chance(12) else self.pick(PATTERNS))
+        return Arg(
+            "pattern", "text", self.pick(ODD_PATTERNS) if self.chance(12) else self.pick(self.scene.patterns)
+        )
 
     def key(self) -> Arg:
         return Arg("routing_key", "text", self.pick(ODD_KEYS) if self.chance(12) else self.pick(KEYS))
@@ -374,7 +384,7 @@ class Chooser:
         )
 
     def compiling(self) -> Compiling:
-        return Compiling(self.pick(("compile", "decompile")), self.pick(self.pool))
+        return Compiling(self.pick(("compile", "decompile")), self.pick(self.scene.queues))
 
     def step(self) -> Step:
         """One step, by the weights below."""
@@ -413,26 +423,28 @@ WEIGHTS: tuple[tuple[int, Callable[[Chooser], Step]], ...] = (
     (16, Chooser.control),
     (12, lambda c: Travel(c.pick(TRAVELS))),
     (4, Chooser.compiling),
-    (3, lambda c: RawInsert(c.pick(c.pool), c.pick(MESSAGES[:-1]))),
+    (3, lambda c: RawInsert(c.pick(c.scene.queues), c.pick(MESSAGES[:-1]))),
 )
 TOTAL = sum(weight for weight, _ in WEIGHTS)
 
 
 def opening(chooser: Chooser) -> list[Step]:
-    """How most sequences begin: the pool's queues are there, half of them not compiled on our side."""
+    """How most sequences begin: the scene's queues are there, half of them not compiled on our side."""
     steps: list[Step] = []
-    for name in chooser.pool:
+    for name in chooser.scene.queues:
         if chooser.chance(92):
             function = "create_unlogged" if chooser.chance(25) else "create"
             steps.append(Call(function, (Arg("queue_name", "text", name),)))
             if chooser.chance(50):
                 steps.append(Compiling("decompile", name))
-            if chooser.first_id > 1:
-                steps.append(StartIds(name, chooser.first_id))
+            if chooser.scene.first_id > 1:
+                steps.append(StartIds(name, chooser.scene.first_id))
     return steps
 
 
 def sequence(rng: random.Random, length: int) -> list[Step]:
     """A whole random sequence of about that many steps, with one to three queues."""
-    chooser = Chooser(rng, rng.sample(NAMES, rng.randrange(1, 4)))
+    names = rng.sample(NAMES, rng.randrange(1, 4))
+    scene = Scene(names, rng.sample(PATTERNS, rng.randrange(1, 4)), rng.choice((1, 1000)))
+    chooser = Chooser(rng, scene)
     return opening(chooser) + [chooser.step() for _ in range(length)]
