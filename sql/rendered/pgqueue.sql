@@ -560,9 +560,11 @@ returns boolean
 language plpgsql volatile
 security definer
 set search_path = pg_catalog, pg_temp
+set check_function_bodies = off
 as $$
 -- Makes the compiled functions of a queue. What it makes depends on the catalogue and the policies alone; functions that
 -- are as they should be are left alone unless forced. Says whether the queue is compiled now.
+-- Not validated, which would cost more than the rest: a test compiles and checks them all.
 -- Replaced, never dropped and made again, and under the queue's lock: callers go on, compilers wait for each other.
 declare
     v_name text := lower(p_name);
@@ -2299,17 +2301,22 @@ declare
     v_ts timestamptz := clock_timestamp();
 begin
     return query execute format($sql$
-        update pgmq.%1$I m
-        set vt = $2, read_ct = m.read_ct + 1, last_read_at = $1
-        where m.msg_id = any(array(
-            select m.msg_id
-            from pgmq.%1$I m
-            where m.vt <= $1 and m.message @> $4
-            order by m.msg_id
-            limit $3
-            for update skip locked
-        ))
-        returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+        with leased as (
+            update pgmq.%1$I m
+            set vt = $2, read_ct = m.read_ct + 1, last_read_at = $1
+            where m.msg_id = any(array(
+                select m.msg_id
+                from pgmq.%1$I m
+                where m.vt <= $1 and m.message @> $4
+                order by m.msg_id
+                limit $3
+                for update skip locked
+            ))
+            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+        )
+        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+        from leased m
+        order by m.msg_id
     $sql$, 'q_' || v_name)
     using v_ts, v_ts + make_interval(secs => p_vt), p_qty, p_conditional;
 end
@@ -2526,6 +2533,7 @@ as $$
 declare
     v_name text := lower(table_name);
     v_control text := pgqueue._check_partitioning(partition_interval, retention_interval, leading_partition);
+    v_old text := pgqueue._object_name('a_', lower(table_name), '_old');
     v_old_index text := pgqueue._object_name('archived_at_idx_', lower(table_name), '_old');
 begin
     perform pgqueue._check_characters(table_name);
@@ -2538,11 +2546,11 @@ begin
         raise notice 'archive of queue "%" is already partitioned', table_name;
         return;
     end if;
-    if pgqueue._is_relation('a_' || v_name || '_old') then
+    if pgqueue._is_relation(v_old) then
         raise duplicate_table
-            using message = format('pgmq.%I exists: the old archive needs that name', 'a_' || v_name || '_old');
+            using message = format('pgmq.%I exists: the old archive needs that name', v_old);
     end if;
-    execute format('alter table pgmq.%I rename to %I', 'a_' || v_name, 'a_' || v_name || '_old');
+    execute format('alter table pgmq.%I rename to %I', 'a_' || v_name, v_old);
     execute format(
         'alter index if exists pgmq.%I rename to %I', pgqueue._object_name('archived_at_idx_', v_name, ''), v_old_index
     );
@@ -2703,9 +2711,11 @@ begin
             ) partition by range (archived_at)
         $ddl$, 'q_' || v_name, 'a_' || v_name);
     end if;
-    execute pgqueue._filled($ddl$
-        create index %33$I on pgmq.%1$I (msg_id)
-    $ddl$, v_name);
+    if not pgqueue._has_index(pgqueue._object_name('q_', v_name, '_msg_id_idx'), 'q_' || v_name) then
+        execute pgqueue._filled($ddl$
+            create index %33$I on pgmq.%1$I (msg_id)
+        $ddl$, v_name);
+    end if;
     perform pgqueue._make_indexes(v_name);
     perform pgqueue._cut('q_' || v_name, v_control, partition_interval, retention_interval, premake);
     perform pgqueue._cut('a_' || v_name, v_archive_control, partition_interval, retention_interval, premake);
