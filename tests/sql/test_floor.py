@@ -1,0 +1,382 @@
+"""The floor spares reads the dead rows that an old snapshot keeps. It loses
+nothing and delays nothing longer than a second.
+
+That is a second of the server's clock, not of this machine's speed: the first read that begins more than a
+second after a message became visible gives it, though newer ones are there at every read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.databases import Database, our_sql, uri
+from tests.servers import Server
+
+Connection = psycopg.Connection[Any]
+
+SECOND = 1_000_000
+SENT = 300
+
+
+def value(conn: Connection, sql: str, *args: object) -> Any:
+    row = conn.execute(sql.encode(), args).fetchone()
+    return row[0] if row else None
+
+
+def read(conn: Connection, qty: int = 1, vt: int = 3600) -> list[int]:
+    """Ids that a read of queue x gives. From 256 on, each read looks after the floor."""
+    return [row[0] for row in conn.execute("select msg_id from pgmq.read('x', %s, %s)", [vt, qty])]
+
+
+def pop(conn: Connection, qty: int = 1) -> list[int]:
+    return [row[0] for row in conn.execute("select msg_id from pgmq.pop('x', %s)", [qty])]
+
+
+def send(conn: Connection, count: int = 1) -> list[int]:
+    sql = "select pgmq.send_batch('x', array_fill('{}'::jsonb, array[%s]))"
+    return [row[0] for row in conn.execute(sql, [count])]
+
+
+def floors(conn: Connection) -> tuple[int | None, int | None, int | None]:
+    """Lowest id, lowest vt, and when this was last walked, the latter two in microseconds."""
+    row = conn.execute(
+        """select pg_sequence_last_value('pgqueue."x$floor_id"'),
+            pg_sequence_last_value('pgqueue."x$floor_vt"'), pg_sequence_last_value('pgqueue."x$walk"')"""
+    ).fetchone()
+    assert row is not None
+    return row
+
+
+def floor_id(conn: Connection) -> int:
+    found = floors(conn)[0]
+    assert found is not None
+    return found
+
+
+def set_stamp(conn: Connection, offset_us: int) -> int:
+    """As if the floor had last been walked at this distance from now; the stamp."""
+    now = "(date_part('epoch', clock_timestamp()) * 1000000)::bigint"
+    return int(value(conn, f"""select setval('pgqueue."x$walk"', {now} + %s)""", offset_us))
+
+
+def use_floor(conn: Connection) -> None:
+    """Makes queue x, consumes SENT messages and puts the floor above them, walked just now."""
+    conn.execute("select pgmq.create('x')")
+    gone = send(conn, SENT)
+    conn.execute("select pgmq.delete('x', %s)", [gone])
+    raise_floor(conn)
+
+
+def raise_floor(conn: Connection) -> int:
+    """Puts the floor at the lowest message visible, a new one if there is no other; where it is now."""
+    [msg_id] = send(conn)
+    if floors(conn)[2] is not None:
+        set_stamp(conn, 0)
+    conn.execute("""select pgqueue."x$floor"(clock_timestamp())""")
+    conn.execute("select pgmq.delete('x', %s)", [msg_id])
+    return floor_id(conn)
+
+
+@pytest.fixture
+def queue(conn: Connection) -> Connection:
+    """A connection; queue x is empty, and its floor in use."""
+    use_floor(conn)
+    return conn
+
+
+def in_a_second(conn: Connection, *msg_ids: int) -> None:
+    """Reads one by one until these came, with newer ones always there.
+
+    Fails where a read that begins more than a second from now gives another, though one of these is left.
+    """
+    left = set(msg_ids)
+    visible_at = value(conn, "select clock_timestamp()")
+    while left:
+        newer = send(conn)
+        late = value(conn, "select clock_timestamp() > %s::timestamptz + interval '1 second'", visible_at)
+        given = set(read(conn))
+        assert given, "nothing came, though messages are there"
+        assert not late or given <= left, f"a second later {given} came instead of one of {left}"
+        left -= given
+        conn.execute("select pgmq.delete('x', %s)", [newer])
+
+
+# --- where the floor is ---------------------------------------------------------------------------
+
+
+def test_it_is_used_once_there_is_something_to_gain(conn: Connection) -> None:
+    conn.execute("select pgmq.create('x')")
+    send(conn, 200)
+    assert read(conn, 256) and floors(conn) == (None, None, None)
+    send(conn, 100)
+    assert pop(conn, 256) and floors(conn) == (None, None, None), "lowest visible: 201"
+    [last] = send(conn)
+    assert read(conn, 256) == [last] and floor_id(conn) == last
+
+
+def test_it_is_at_the_lowest_message_visible(queue: Connection, db: Database) -> None:
+    first, second = send(queue, 2)
+    assert read(queue, 256) == [first, second]
+    assert floor_id(queue) == first
+    other = db.connect(autocommit=False)
+    [third] = send(queue)
+    assert read(other) == [third]
+    [fourth] = send(queue)
+    assert read(queue, 256) == [fourth]
+    assert floor_id(queue) == third, "a message that another reader holds is visible"
+
+
+def test_an_idle_queue_stays_where_it_was(queue: Connection) -> None:
+    before = floor_id(queue)
+    set_stamp(queue, -2 * SECOND)
+    assert read(queue) == []
+    assert floor_id(queue) == before
+
+
+# --- nothing lost, nothing late -------------------------------------------------------------------
+
+
+def test_a_sender_that_commits_late(queue: Connection, db: Database) -> None:
+    slow = db.connect(autocommit=False)
+    [low] = send(slow)
+    assert raise_floor(queue) > low
+    slow.commit()
+    in_a_second(queue, low)
+
+
+def test_a_reader_that_rolls_back(queue: Connection, db: Database) -> None:
+    """Its own takings are gone to itself, and after a thousand of them it moves the floor past them."""
+    ids = send(queue, 1600)
+    slow = db.connect(autocommit=False)
+    for _ in range(6):
+        assert len(pop(slow, 256)) == 256
+    assert floor_id(queue) > ids[1000]
+    slow.rollback()
+    in_a_second(queue, *ids[:3])
+
+
+def test_a_reader_that_sees_fewer_takings_leaves_the_floor(queue: Connection, db: Database) -> None:
+    ids = send(queue, 900)
+    slow = db.connect(autocommit=False)
+    for _ in range(3):
+        assert len(pop(slow, 256)) == 256
+    assert floor_id(queue) <= ids[0]
+    slow.rollback()
+    assert read(queue, 900) == ids
+
+
+MOMENTS = {
+    "now": "clock_timestamp()",
+    "past": "clock_timestamp() - interval '30 seconds'",
+    "long past": "clock_timestamp() - interval '1 day'",
+    "epoch": "'1970-01-01 00:00:00+00'",
+    "before the epoch": "'1960-01-01'",
+    "-infinity": "'-infinity'",
+}
+
+
+def set_vt(conn: Connection, msg_ids: list[int], moment: str) -> None:
+    sql = f"select pgmq.set_vt('x', %s, ({MOMENTS[moment]})::timestamptz)"
+    if len(msg_ids) == 1:
+        conn.execute(sql.encode(), msg_ids)
+    else:
+        conn.execute(sql.encode(), [msg_ids])
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_set_vt_back(queue: Connection, db: Database, batch: bool) -> None:
+    """The next read of anybody gives what set_vt has made visible, whatever lies above."""
+    other = db.connect()
+    for moment in MOMENTS:
+        low = send(queue, 2)
+        assert read(queue, 2) == low
+        assert raise_floor(queue) > low[-1]
+        low = low[: 1 + batch]
+        newer = send(queue)
+        set_vt(queue, low, moment)
+        assert read(other, 3) == [*low, *newer], moment
+
+
+@pytest.mark.parametrize("moment", ["now", "long past", "-infinity"])
+def test_set_vt_back_that_commits_late(queue: Connection, db: Database, moment: str) -> None:
+    low = send(queue)
+    assert read(queue) == low
+    slow = db.connect(autocommit=False)
+    set_vt(slow, low, moment)
+    assert raise_floor(queue) > low[0]
+    slow.commit()
+    in_a_second(queue, *low)
+
+
+def test_visible_for_long_and_held_by_a_reader(queue: Connection, db: Database) -> None:
+    """It stays visible to all while one reader holds it, and so the floor stays below it."""
+    slow = db.connect(autocommit=False)
+    for moment in MOMENTS:
+        low = send(queue)
+        assert read(queue) == low
+        set_vt(queue, low, moment)
+        assert pop(slow) == low
+        raise_floor(queue)
+        set_stamp(queue, -2 * SECOND)
+        newer = send(queue)
+        assert read(queue) == newer
+        raise_floor(queue)
+        newer = send(queue)
+        slow.rollback()
+        assert read(queue, 2) == [*low, *newer], moment
+
+
+def test_a_short_lease_that_commits_late(queue: Connection, db: Database) -> None:
+    """Its end lies before the lowest that others saw among those that had ended."""
+    [low] = send(queue)
+    slow = db.connect(autocommit=False)
+    assert read(slow, vt=-60) == [low]
+    raise_floor(queue)
+    slow.commit()
+    in_a_second(queue, low)
+
+
+def test_a_queue_that_is_empty_after_each_read(queue: Connection, db: Database) -> None:
+    other = db.connect()
+    for turn in range(200):
+        sent = send(queue, 1 + turn % 3)
+        assert read(other if turn % 2 else queue, 256 if turn % 5 else 3) == sent
+        assert read(queue) == []
+        queue.execute("select pgmq.delete('x', %s)", [sent])
+
+
+def test_an_empty_answer_means_that_nothing_is_there(queue: Connection) -> None:
+    """Whatever the floor says, and however lately it was walked."""
+    low = send(queue, 2)
+    queue.execute("select pgmq.set_vt('x', %s, 0)", [low[1]])
+    for floor_sets in ('"x$floor_id"', '"x$floor_vt"'):
+        queue.execute(f"select setval('pgqueue.{floor_sets}', 9000000000000000)".encode())
+    set_stamp(queue, 0)
+    assert sorted(read(queue) + read(queue)) == low
+    assert read(queue) == []
+
+
+def test_a_stamp_in_the_future(queue: Connection) -> None:
+    """The clock was set back: the floor is an hour ahead, and is not trusted."""
+    ready, due = send(queue, 2)
+    queue.execute("update pgmq.q_x set enqueued_at = enqueued_at - interval '1 hour'")
+    queue.execute("update pgmq.q_x set vt = enqueued_at where msg_id = %s", [ready])
+    newer = send(queue)
+    queue.execute("""select setval('pgqueue."x$floor_id"', %s)""", newer)
+    queue.execute(
+        """select setval('pgqueue."x$floor_vt"', last_value + 3600000000) from pgqueue."x$floor_vt" """
+    )
+    set_stamp(queue, 3600 * SECOND)
+    assert read(queue, 2) == [ready, due]
+    assert floor_id(queue) == ready
+    stamp = floors(queue)[2]
+    assert stamp is not None and stamp <= set_stamp(queue, 0)
+
+
+@pytest.mark.parametrize("isolation", ["repeatable read", "serializable"])
+def test_an_old_snapshot_neither_moves_the_floor_nor_claims_the_walk(
+    queue: Connection, db: Database, isolation: str
+) -> None:
+    old = db.connect()
+    old.execute(f"begin isolation level {isolation}".encode())
+    value(old, "select 1 from pgmq.q_x")
+    [unseen] = send(queue)
+    raise_floor(queue)
+    for offset in (-2 * SECOND, 0, 3600 * SECOND):
+        set_stamp(queue, offset)
+        before = floors(queue)
+        assert read(old, 256) == []
+        [own] = send(old)
+        assert read(old, 256) == [own]
+        assert floors(queue) == before
+    old.execute("commit")
+    set_stamp(queue, -2 * SECOND)
+    assert read(queue) == [unseen]
+
+
+def test_values_that_nobody_could_have_set_in_earnest(queue: Connection, db: Database) -> None:
+    """Anyone may write the sequences: nothing fails, and all comes within a second."""
+    [low] = send(queue)
+    for number in (-(2**62), -1, 0, 2**62, 2**63 - 1):
+        for sequence in ('"x$floor_id"', '"x$floor_vt"', '"x$walk"'):
+            queue.execute(f"select setval('pgqueue.{sequence}', %s)".encode(), [number])
+            in_a_second(queue, low)
+            queue.execute("select pgmq.set_vt('x', %s, 0)", [low])
+            raise_floor(queue)
+
+
+@pytest.mark.parametrize("end", ["shut_down", "crash"])
+def test_a_restart(new_server: Callable[..., Server], end: str) -> None:
+    """The floor outlives a restart, or is forgotten; messages below it come."""
+    server = new_server(synchronous_commit="on")
+    dsn = uri(server.conninfo)
+    with psycopg.connect(dsn, autocommit=True) as conn, psycopg.connect(dsn) as slow:
+        conn.execute(our_sql().encode())
+        use_floor(conn)
+        low = send(slow, 2)
+        assert raise_floor(conn) > low[1]
+        slow.commit()
+        newer = send(conn)
+    getattr(server, end)()
+    server.start()
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        in_a_second(conn, *low, *newer)
+
+
+# --- dead rows that an old snapshot keeps ---------------------------------------------------------
+
+
+CYCLES = """
+create procedure test.cycles(count integer) language plpgsql as $$
+declare
+    v_msg_id bigint;
+begin
+    for i in 1..count loop
+        perform pgmq.send('x', '{}');
+        commit;
+        select msg_id into v_msg_id from pgmq.read('x', 30, 1);
+        commit;
+        perform pgmq.delete('x', v_msg_id);
+        commit;
+    end loop;
+end $$
+"""
+
+
+def buffers_of_a_read(conn: Connection) -> int:
+    """Shared buffers that a read of one message touches; the middle of nine, as one in 256 does more."""
+    seen = []
+    for _ in range(9):
+        send(conn)
+        row = value(conn, "explain (analyze, buffers, format json) select msg_id from pgmq.read('x', 30, 1)")
+        seen.append(row[0]["Plan"]["Shared Hit Blocks"] + row[0]["Plan"]["Shared Read Blocks"])
+        conn.execute("delete from pgmq.q_x")
+    return int(sorted(seen)[4])
+
+
+def buffers_while_pinned(db: Database, rounds: int) -> list[int]:
+    """Buffers of a read at first, and after each thousand further cycles of send, read and delete."""
+    with db.connect() as conn, db.connect() as old:
+        conn.execute("create schema test")
+        conn.execute(CYCLES.encode())
+        conn.execute("select pgmq.create('x')")
+        conn.execute("call test.cycles(600)")
+        old.execute("begin isolation level repeatable read")
+        old.execute("select from pgmq.q_x")
+        seen = [buffers_of_a_read(conn)]
+        for _ in range(rounds):
+            conn.execute("call test.cycles(1000)")
+            seen.append(buffers_of_a_read(conn))
+        return seen
+
+
+def test_an_old_snapshot_does_not_slow_reads(db: Database, reference_db: Database) -> None:
+    """pgmq's reads walk past every row that died since."""
+    ours, theirs = buffers_while_pinned(db, 3), buffers_while_pinned(reference_db, 3)
+    print(f"buffers of a read: {ours}, pgmq's: {theirs}")
+    assert max(ours) < 60
+    assert theirs[-1] > 2 * theirs[0] > 0
