@@ -486,9 +486,9 @@ begin
                     select m.msg_id
                     from pgmq.%1$I m
                     where hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) = (select hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) from pgmq.%1$I m where m.msg_id = $1)
-                        and m.msg_id >= $1
+                        and (m.msg_id + 0) >= $1
                         and m.vt <= $2
-                    order by m.msg_id
+                    order by (m.msg_id + 0)
                     limit $3
                 )
             $sql$, v_table)
@@ -1256,7 +1256,7 @@ begin
                 and not exists (
                     select
                     from pgmq.%1$I e
-                    where hashtextextended(coalesce(e.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) = hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) and e.msg_id < m.msg_id
+                    where hashtextextended(coalesce(e.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) = hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) and (e.msg_id + 0) < m.msg_id
                 )
             order by c.msg_id
             limit v_qty - cardinality(v_heads)
@@ -1277,7 +1277,7 @@ begin
                     select hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) as hash, m.msg_id, m.vt, 1 as place
                     from pgmq.%1$I m
                     where hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) >= v_first
-                    order by hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0), m.msg_id
+                    order by hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0), (m.msg_id + 0)
                     limit 1
                 )
                 union all
@@ -1287,7 +1287,7 @@ begin
                     select hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) as hash, m.msg_id, m.vt
                     from pgmq.%1$I m
                     where hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) > w.hash
-                    order by hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0), m.msg_id
+                    order by hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0), (m.msg_id + 0)
                     limit 1
                 ) n
                 where w.place < 700
@@ -1364,9 +1364,9 @@ begin
             select m.msg_id
             from pgmq.%1$I m
             where hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) = (select hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) from pgmq.%1$I m where m.msg_id = v_head[1])
-                and m.msg_id >= v_head[1]
+                and (m.msg_id + 0) >= v_head[1]
                 and m.vt <= v_ts
-            order by m.msg_id
+            order by (m.msg_id + 0)
             limit v_missing
         );
         v_heads := v_heads || v_head;
@@ -1447,8 +1447,8 @@ begin
             cross join lateral (
                 select m.msg_id
                 from pgmq.%1$I m
-                where hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) = h.hash and m.msg_id >= h.head and m.vt <= v_ts
-                order by m.msg_id
+                where hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) = h.hash and (m.msg_id + 0) >= h.head and m.vt <= v_ts
+                order by (m.msg_id + 0)
                 limit p_qty
             ) m
         ) c
@@ -2606,7 +2606,7 @@ begin
     if not pgqueue._has_index(pgqueue._object_name('q_', v_name, '_fifo_idx'), 'q_' || v_name) then
         execute pgqueue._filled($ddl$
             create index %32$I on pgmq.%1$I (
-    hashtextextended(coalesce(headers ->> 'x-pgmq-group', '_default_fifo_group'), 0), msg_id
+    hashtextextended(coalesce(headers ->> 'x-pgmq-group', '_default_fifo_group'), 0), (msg_id + 0)
 )
         $ddl$, v_name);
         perform pgqueue._compile_as_owner(v_name);
