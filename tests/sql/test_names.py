@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator
 
 import pytest
 
 from pgqueue.errors import BadName
 from pgqueue.names import MAX_COMPILED_BYTES, object_name, tidy
 from pgqueue.script import queue_sql
-from tests.databases import Cluster, Database
 from tests.sql.asking import Connection, column, do, outcome, rows, value
 from tests.sql.catalogue import catalogue
 from tests.sql.odd_names import ODD
@@ -28,17 +26,9 @@ def odd_names() -> list[str]:
     return ODD + drawn
 
 
-@pytest.fixture(scope="module")
-def house(server: Cluster, template: str) -> Iterator[Database]:
-    """A database that the tests of this module share; each drops its queues."""
-    database = server.create_database(template)
-    yield database
-    database.drop()
-
-
 @pytest.fixture
-def conn(house: Database) -> Connection:
-    return house.connect()
+def conn(shared: Connection) -> Connection:
+    return shared
 
 
 def in_sql(conn: Connection, name: str) -> str:
