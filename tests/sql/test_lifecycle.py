@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+import psycopg
 import pytest
 
-from tests.databases import Database
+from tests.databases import Database, our_sql, uri
 from tests.servers import Server
 from tests.sql.asking import Connection, column, do, outcome, rows, sqlstate, value
 from tests.sql.catalogue import catalogue
@@ -234,12 +235,8 @@ def test_an_unlogged_queue_loses_its_messages_in_a_crash_and_not_its_archive(
     new_server: Callable[..., Server],
 ) -> None:
     """case 148: persistence of both tables, the flag in the list, and what a crash leaves."""
-    from tests.databases import Cluster, our_sql
-
     server = new_server()
-    cluster = Cluster(server.conninfo)
-    database = cluster.create_database()
-    conn = database.connect()
+    conn = psycopg.connect(uri(server.conninfo), autocommit=True)
     do(conn, our_sql())
     do(conn, "select pgmq.create_unlogged('quick'), pgmq.create('slow')")
     for queue in ("quick", "slow"):
@@ -252,11 +249,11 @@ def test_an_unlogged_queue_loses_its_messages_in_a_crash_and_not_its_archive(
         ("quick", True),
         ("slow", False),
     ]
-    do(database.connect(user="postgres"), "checkpoint")
+    do(conn, "checkpoint")
     conn.close()
     server.crash()
     server.start()
-    conn = database.connect()
+    conn = psycopg.connect(uri(server.conninfo), autocommit=True)
     assert rows(conn, "select queue_name, queue_length from pgmq.metrics_all() order by 1") == [
         ("quick", 0),
         ("slow", 199),
@@ -271,7 +268,6 @@ def test_an_unlogged_queue_loses_its_messages_in_a_crash_and_not_its_archive(
         popped = value(conn, f"select count(*) from pgmq.pop('{queue}', 300)")
         assert popped == (197 if queue == "slow" else 0) + 1
     conn.close()
-    cluster.close()
 
 
 # --- at once --------------------------------------------------------------------------------------
