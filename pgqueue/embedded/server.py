@@ -166,6 +166,7 @@ class Embedded:
                 if CHILDREN_LINGER not in said:
                     raise EmbeddedError(f"the Postgres in {self.folder} did not start: {said}")
                 launched = None
+                time.sleep(0.1)
             if not launched and not reply.listening and self._pid() is None:
                 log_begin = self._place.turn_log()
                 launched = self._launch(account, place, deadline)
@@ -176,7 +177,7 @@ class Embedded:
         with account.view(self.folder) as (seen, fds):
             if place != self.folder:
                 sockets.make_short(place, account)
-            if not binaries.runs(programs, account):
+            if account.switch and not binaries.runs(programs, account):
                 programs = binaries.copied(programs, account, self._home_of_copy(account, seen))
             if not self._place.has_data:
                 self._make_data(account, programs.folder, seen, fds, deadline)
