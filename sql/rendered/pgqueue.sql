@@ -1693,6 +1693,7 @@ begin
     if 'q_' || v_name <> all(v_tables) and not exists (select from pgmq.meta m where lower(m.queue_name) = v_name) then
         return false;
     end if;
+    perform pgqueue._fire_triggers(v_name);
     foreach v_table in array v_tables loop
         execute format('drop table pgmq.%I', v_table);
     end loop;
@@ -1733,6 +1734,22 @@ begin
         v_dropped := v_dropped + 1;
     end loop;
     return v_dropped;
+end
+$$;
+
+create or replace function pgqueue._drop_notify_trigger(p_name text)
+returns void
+language plpgsql volatile
+as $$
+begin
+    if exists (
+        select from pg_catalog.pg_trigger t
+        where t.tgrelid = format('pgmq.%I', 'q_' || p_name)::regclass
+            and t.tgname = 'trigger_notify_queue_insert_listeners'
+    ) then
+        perform pgqueue._fire_triggers(p_name);
+        execute format('drop trigger trigger_notify_queue_insert_listeners on pgmq.%I', 'q_' || p_name);
+    end if;
 end
 $$;
 
@@ -1809,6 +1826,25 @@ and m.read_ct = ($2)[array_position($1, m.msg_id)]
     end if;
     get diagnostics v_finished = row_count;
     return v_finished;
+end
+$$;
+
+create or replace function pgqueue._fire_triggers(p_name text)
+returns void
+language plpgsql volatile
+as $$
+-- Lets this transaction's own messages notify now (at commit, as every NOTIFY): with their triggers pending, Postgres
+-- would refuse to drop, empty or alter the table.
+begin
+    if exists (
+        select from pg_catalog.pg_constraint c
+        where c.conrelid = to_regclass('pgmq.' || quote_ident('q_' || p_name))
+            and c.conname = 'trigger_notify_queue_insert_listeners'
+            and c.condeferred
+    ) then
+        set constraints pgmq.trigger_notify_queue_insert_listeners immediate;
+        set constraints pgmq.trigger_notify_queue_insert_listeners deferred;
+    end if;
 end
 $$;
 
@@ -1987,6 +2023,7 @@ as $$
 -- Upkeep of one partitioned table. What goes wrong is told, and stops no other table's upkeep.
 begin
     perform pgqueue._lock_queue(substr(p_table, 3));
+    perform pgqueue._fire_triggers(substr(p_table, 3));
     rows_moved := pgqueue._move_spill(p_table);
     partitions_made := pgqueue._make_partitions(p_table);
     partitions_dropped := pgqueue._drop_expired(p_table);
@@ -2063,7 +2100,7 @@ begin
     ) then
         return;
     end if;
-    execute format('drop trigger if exists trigger_notify_queue_insert_listeners on pgmq.%I', v_table);
+    perform pgqueue._drop_notify_trigger(p_name);
     execute format(
         'create constraint trigger trigger_notify_queue_insert_listeners
         after insert on pgmq.%I
@@ -2604,6 +2641,7 @@ declare
 begin
     perform pgqueue._lock_queue(v_name);
     if not pgqueue._has_index(pgqueue._object_name('q_', v_name, '_fifo_idx'), 'q_' || v_name) then
+        perform pgqueue._fire_triggers(v_name);
         execute pgqueue._filled($ddl$
             create index %32$I on pgmq.%1$I (
     hashtextextended(coalesce(headers ->> 'x-pgmq-group', '_default_fifo_group'), 0), (msg_id + 0)
@@ -2783,13 +2821,7 @@ declare
     v_name text := pgqueue._table(queue_name);
 begin
     perform pgqueue._lock_queue(v_name);
-    if exists (
-        select from pg_catalog.pg_trigger t
-        where t.tgrelid = format('pgmq.%I', 'q_' || v_name)::regclass
-            and t.tgname = 'trigger_notify_queue_insert_listeners'
-    ) then
-        execute format('drop trigger trigger_notify_queue_insert_listeners on pgmq.%I', 'q_' || v_name);
-    end if;
+    perform pgqueue._drop_notify_trigger(v_name);
     delete from pgmq.notify_insert_throttle t where lower(t.queue_name) = v_name;
 end
 $$;
@@ -3021,12 +3053,14 @@ as $$
 -- Deletes all messages; says how many. By truncate where nobody else holds the table and this role may, else row by
 -- row: it never makes readers queue behind a lock that it waits for.
 declare
-    v_table text := 'q_' || pgqueue._table(queue_name);
+    v_name text := pgqueue._table(queue_name);
+    v_table text := 'q_' || v_name;
     v_purged bigint;
 begin
     if has_table_privilege(format('pgmq.%I', v_table), 'truncate') then
         begin
             execute format('lock table pgmq.%I in access exclusive mode nowait', v_table);
+            perform pgqueue._fire_triggers(v_name);
             execute format('select count(*) from pgmq.%I', v_table) into v_purged;
             execute format('truncate table pgmq.%I', v_table);
             return v_purged;
