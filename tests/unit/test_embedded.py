@@ -67,6 +67,7 @@ def home(place: Path) -> Path:
 def _end_servers(path: Path) -> None:
     for pid in _postmasters(path):
         os.kill(pid, signal.SIGQUIT)
+        os.kill(pid, signal.SIGCONT)  # one that a failed test left stopped
         _until(lambda pid=pid: not postmaster.lives(pid))  # type: ignore[misc]
     for marker in path.rglob(MARKER):
         shutil.rmtree(sockets.short_folder(marker.parent), ignore_errors=True)
