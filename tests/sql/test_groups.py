@@ -1,0 +1,103 @@
+"""Order within groups: the right values of public reports, with the index over groups and without."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from tests.databases import Database
+from tests.sql.asking import Connection, column, do, rows, value
+
+
+@pytest.fixture(params=["indexed", "not indexed", "generic"])
+def conn(shared: Connection, request: pytest.FixtureRequest) -> Connection:
+    do(shared, "select pgmq.create('q')")
+    if request.param == "indexed":
+        do(shared, "select pgmq.create_fifo_index('q')")
+    if request.param == "generic":
+        do(shared, "select pgqueue.decompile('q')")
+    return shared
+
+
+def send(conn: Connection, groups: str) -> None:
+    """A message for each letter, in the group of that letter."""
+    for group in groups:
+        do(conn, "select pgmq.send('q', '1', jsonb_build_object('x-pgmq-group', %s::text))", group)
+
+
+def test_no_message_of_a_group_overtakes(conn: Connection) -> None:
+    """case 54: while the first of A is out, nothing of A comes until it is gone or back; others go on."""
+    send(conn, "AABB")
+    assert column(conn, "select msg_id from pgmq.read_grouped_head('q', 60, 1)") == [1]
+    for way in ("read_grouped", "read_grouped_rr", "read_grouped_head"):
+        assert column(conn, f"select msg_id from pgmq.{way}('q', 0, 1)") == [3], way
+    do(conn, "select pgmq.set_vt('q', 1, 0)")
+    assert column(conn, "select msg_id from pgmq.read_grouped_head('q', 60, 1)") == [1]
+    do(conn, "select pgmq.archive('q', 1)")
+    assert column(conn, "select msg_id from pgmq.read_grouped_head('q', 60, 1)") == [2]
+
+
+def test_one_group_fills_a_round_robin(conn: Connection) -> None:
+    """case 56"""
+    send(conn, "AAAAA")
+    assert column(conn, "select msg_id from pgmq.read_grouped_rr('q', 60, 3)") == [1, 2, 3]
+
+
+def test_round_robin_takes_turns(conn: Connection) -> None:
+    send(conn, "AAABBC")
+    assert column(conn, "select msg_id from pgmq.read_grouped_rr('q', 60, 5)") == [1, 4, 6, 2, 5]
+
+
+def test_heads_of_many_groups(conn: Connection) -> None:
+    """case 57: the first of each group and nothing more of it."""
+    send(conn, "AAAB")
+    assert column(conn, "select msg_id from pgmq.read_grouped_head('q', 60, 2)") == [1, 4]
+    assert column(conn, "select msg_id from pgmq.read_grouped_head('q', 60, 2)") == []
+
+
+def test_a_hidden_head_hides_its_group(conn: Connection) -> None:
+    """case 59"""
+    send(conn, "AAB")
+    do(conn, "select pgmq.set_vt('q', 1, 60)")
+    for way in ("read_grouped", "read_grouped_rr", "read_grouped_head"):
+        assert column(conn, f"select msg_id from pgmq.{way}('q', 0, 9)") == [3], way
+
+
+def test_order_by_key_with_parallel_workers(house: Database, conn: Connection) -> None:
+    """case 53: three keys, four workers; within a key the order of work is the order of sending."""
+    send(conn, "ABCABCBBACCCABAB" * 5)
+    done: list[tuple[str, int]] = []
+
+    def work() -> None:
+        mine = house.connect()
+        query = "select msg_id, headers ->> 'x-pgmq-group' from pgmq.read_grouped_with_poll('q', 60, 2, 1, 5)"
+        while batch := rows(mine, query):
+            for msg_id, key in batch:
+                done.append((key, msg_id))
+                do(mine, "select pgmq.delete('q', %s)", msg_id)
+
+    workers = [threading.Thread(target=work) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    assert len(done) == 80
+    for key in "ABC":
+        ids = [msg_id for group, msg_id in done if group == key]
+        assert ids == sorted(ids), key
+
+
+def test_the_index_is_made_once(shared: Connection) -> None:
+    """case 60: twice is once; and a grouped read uses it."""
+    do(shared, "select pgmq.create('q'), pgmq.create_fifo_index('q'), pgmq.create_fifo_index('q')")
+    do(shared, "select pgmq.create_fifo_indexes_all()")
+    index = "select count(*) from pg_indexes where tablename = 'q_q' and indexname like '%fifo%'"
+    assert value(shared, index) == 1
+    used = "select sum(idx_scan), sum(seq_scan) from pg_stat_xact_user_tables where relname = 'q_q'"
+    do(shared, "select pgmq.send('q', '1')")
+    with shared.transaction():
+        ((indexes, scans),) = rows(shared, used)
+        assert len(column(shared, "select msg_id from pgmq.read_grouped('q', 60, 1)")) == 1
+        ((indexes_after, scans_after),) = rows(shared, used)
+    assert indexes_after > indexes and scans_after == scans

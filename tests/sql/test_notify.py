@@ -1,0 +1,138 @@
+"""Notifications: the right values of public reports."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.databases import Database
+from tests.sql.asking import Connection, column, do, outcome, rows, sqlstate, value
+
+
+@pytest.fixture
+def conn(shared: Connection) -> Connection:
+    do(shared, "select pgmq.create('q'), pgmq.enable_notify_insert('q', 0)")
+    return shared
+
+
+@pytest.fixture
+def listener(house: Database, conn: Connection) -> Connection:
+    ears = house.connect()
+    do(ears, 'listen "pgmq.q_q.INSERT"')
+    return ears
+
+
+def heard(listener: Connection, timeout: float = 0.2, enough: int | None = None) -> list[str]:
+    return [note.channel for note in listener.notifies(timeout=timeout, stop_after=enough)]
+
+
+def test_a_commit_wakes_and_a_rollback_does_not(
+    house: Database, conn: Connection, listener: Connection
+) -> None:
+    """case 41: the wake-up comes at once; a send that is rolled back gives none."""
+    sender = house.connect(autocommit=False)
+    do(sender, "select pgmq.send('q', '1')")
+    assert heard(listener) == []
+    sender.rollback()
+    assert heard(listener) == []
+    do(sender, "select pgmq.send('q', '1')")
+    sender.commit()
+    start = time.monotonic()
+    assert heard(listener, 10, 1) == ["pgmq.q_q.INSERT"]
+    assert time.monotonic() - start < 2
+
+
+def test_the_throttle_lets_the_first_through_and_few_after(conn: Connection, listener: Connection) -> None:
+    """case 42: with 300 ms between, sends over 1.2 seconds wake at least once, and at most five times."""
+    do(conn, "select pgmq.update_notify_insert('q', 300)")
+    do(conn, "select pgmq.send('q', '1')")
+    assert heard(listener, 10, 1) == ["pgmq.q_q.INSERT"]
+    end = time.monotonic() + 1.2
+    while time.monotonic() < end:
+        do(conn, "select pgmq.send('q', '1')")
+    assert 1 <= len(heard(listener)) <= 5
+
+
+def test_the_list_follows_each_step(conn: Connection) -> None:
+    """case 43"""
+    throttles = "select queue_name, throttle_interval_ms from pgmq.list_notify_insert_throttles()"
+    assert rows(conn, throttles) == [("q", 0)]
+    do(conn, "select pgmq.update_notify_insert('q', 700)")
+    assert rows(conn, throttles) == [("q", 700)]
+    do(conn, "select pgmq.enable_notify_insert('q')")
+    assert rows(conn, throttles) == [("q", 250)]
+    do(conn, "select pgmq.disable_notify_insert('q')")
+    assert rows(conn, throttles) == []
+    state, message = outcome(conn, "select pgmq.update_notify_insert('q', 1)")
+    assert state == "P0001" and "does not have notify_insert enabled" in message
+    for call in ("enable_notify_insert('nope')", "update_notify_insert('nope', 1)"):
+        assert outcome(conn, f"select pgmq.{call}") == ("P0001", 'queue "nope" does not exist')
+
+
+def test_when_listeners_were_told_is_listed(conn: Connection) -> None:
+    told = "select last_notified_at from pgmq.list_notify_insert_throttles()"
+    assert value(conn, told).year == 1970
+    do(conn, "select pgmq.send('q', '1')")
+    assert value(conn, f"select clock_timestamp() - ({told}) < interval '10 s'") is True
+
+
+def test_capitals_notify_on_the_tables_channel(conn: Connection, listener: Connection) -> None:
+    """case 8: the channel has the table's name, in lower case."""
+    do(conn, "select pgmq.create('Loud'), pgmq.enable_notify_insert('LOUD', 0)")
+    do(listener, 'listen "pgmq.q_loud.INSERT"')
+    do(conn, "select pgmq.send('Loud', '1')")
+    assert heard(listener, 10, 1) == ["pgmq.q_loud.INSERT"]
+
+
+@pytest.mark.parametrize("length", [49, 50])
+def test_the_limit_covers_the_channel(conn: Connection, length: int) -> None:
+    """case 12: a name that fits in a table and not in a channel is told when notifications are asked for."""
+    name = "é" * (length // 2) + "n" * (length % 2)
+    assert len(name.encode()) == length
+    do(conn, "select pgmq.create(%s)", name)
+    state, message = outcome(conn, "select pgmq.enable_notify_insert(%s)", name)
+    if length <= 49:
+        assert state == ""
+    else:
+        assert state == "P0001" and message.endswith("is too long for a notification channel")
+        assert rows(conn, "select 1 from pgmq.list_notify_insert_throttles() where queue_name <> 'q'") == []
+
+
+def test_senders_do_not_wait_for_each_other(house: Database, conn: Connection, listener: Connection) -> None:
+    """The second sender goes through, and wakes the listener, while the first is still open."""
+    first = house.connect(autocommit=False)
+    do(first, "select pgmq.send('q', '1')")
+    second = house.connect(options="-c lock_timeout=2s")
+    do(second, "select pgmq.send('q', '2')")
+    assert heard(listener, 10, 1) == ["pgmq.q_q.INSERT"]
+    first.commit()
+    assert heard(listener, 10, 1) == ["pgmq.q_q.INSERT"]
+
+
+def test_nobody_hears_of_a_message_that_becomes_visible(conn: Connection, listener: Connection) -> None:
+    """case 44: as in pgmq a delayed message is told when it is sent, and not again: clients poll as well."""
+    do(conn, "select pgmq.send('q', '1', 1)")
+    assert heard(listener, 10, 1) == ["pgmq.q_q.INSERT"]
+    do(conn, "update pgmq.q_q set vt = now()")
+    assert heard(listener) == []
+    assert column(conn, "select msg_id from pgmq.read('q', 30, 1)") == [1]
+
+
+def test_reads_and_archives_do_not_notify(conn: Connection, listener: Connection) -> None:
+    do(conn, "select pgmq.send('q', '1')")
+    assert len(heard(listener, 10, 1)) == 1
+    do(conn, "select pgmq.read('q', 0, 1), pgmq.set_vt('q', 1, 0), pgmq.archive('q', 1)")
+    assert heard(listener) == []
+
+
+def test_a_partitioned_queue_notifies(conn: Connection, listener: Connection) -> None:
+    do(conn, "select pgmq.create_partitioned('parts', '10', '100'), pgmq.enable_notify_insert('parts', 0)")
+    do(listener, 'listen "pgmq.q_parts.INSERT"')
+    do(conn, "select pgmq.send('parts', '1')")
+    assert heard(listener, 10, 1) == ["pgmq.q_parts.INSERT"]
+    do(conn, "select pgmq.send('parts', '1') from generate_series(1, 99)")
+    heard(listener)
+    do(conn, "select pgqueue.maintain()")
+    assert heard(listener) == [], "rows that are moved are no news"
+    assert sqlstate(conn, "select pgmq.disable_notify_insert('parts')") == ""
