@@ -300,7 +300,7 @@ def test_nothing_is_lost_while_all_go_on(house: Database, conn: Connection) -> N
 
 
 def test_upkeep_gives_way_to_who_uses_two_queues(house: Database, conn: Connection) -> None:
-    """A transaction holds the later queue and wants the earlier: upkeep would deadlock with it, and gives way."""
+    """A transaction holds the later queue and wants the earlier: upkeep, which has that, gives way."""
     do(conn, "select pgmq.create_partitioned(q, '10', '100000', 1) from unnest(array['a', 'p']) q")
     for queue in ("a", "p"):
         send(conn, 60, queue)
