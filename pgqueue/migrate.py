@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import psycopg
+from psycopg.pq import TransactionStatus
 from psycopg.rows import scalar_row, tuple_row
 
 from .errors import ForeignInstallation, NotInstalled, TooNew
 from .script import Migration, functions_sql, install_sql, migrations, package_version
 
-#: Queues handled in one transaction where each needs locks of its own: 2,000 queues must fit the server's defaults
-#: (64 locks a transaction, 100 connections), and one queue's objects are some 40.
+#: Queues handled in one transaction where each needs locks of its own: 2,000 queues must fit the server's
+#: defaults (64 locks a transaction, 100 connections), and one queue's objects are some 40.
 QUEUES_A_STEP = 50
 
 _LOCK = "select pg_advisory_xact_lock(hashtext('pgqueue.install'))"
@@ -43,16 +45,17 @@ class Status:
 def status(conn: psycopg.Connection) -> Status:
     """Say what is installed. Reads only; ends the transaction that it began."""
     newest = migrations()[-1].id
-    with conn.transaction():
+    with _transaction(conn):
         extension = _scalar(conn, "select extversion from pg_catalog.pg_extension where extname = 'pgmq'")
         if extension is not None:
             return Status("extension", pgmq_version=str(extension), newest_schema_version=newest)
+        # In this order: whoever installs meanwhile makes both at once.
+        foreign = _scalar(
+            conn,
+            "select to_regclass('pgmq.meta') is not null or exists (select from pg_catalog.pg_proc p"
+            " join pg_catalog.pg_namespace n on n.oid = p.pronamespace where n.nspname = 'pgmq')",
+        )
         if _scalar(conn, "select to_regclass('pgqueue.migration')") is None:
-            foreign = _scalar(
-                conn,
-                "select to_regclass('pgmq.meta') is not null or exists (select from pg_catalog.pg_proc p"
-                " join pg_catalog.pg_namespace n on n.oid = p.pronamespace where n.nspname = 'pgmq')",
-            )
             return Status("sql" if foreign else "absent", newest_schema_version=newest)
         applied = _applied(conn)
         with conn.cursor(row_factory=tuple_row) as cursor:
@@ -87,15 +90,15 @@ def install(conn: psycopg.Connection) -> None:
         upgrade(conn)
         return
     _refuse(found)
-    with conn.transaction():
+    with _transaction(conn):
         conn.execute(install_sql(transaction=False).encode())
 
 
 def upgrade(
     conn: psycopg.Connection, *, dry_run: bool = False, steps: Sequence[Migration] | None = None
 ) -> tuple[str, ...]:
-    """Bring an installation to this package's version, in one transaction: pending migrations, functions, every queue
-    compiled anew.
+    """Bring an installation to this package's version, in one transaction: pending migrations, functions,
+    every queue compiled anew.
 
     Args:
         dry_run: Change nothing, only say what would be done.
@@ -111,7 +114,7 @@ def upgrade(
     _refuse(found)
     if found.kind == "absent":
         raise NotInstalled
-    with conn.transaction():
+    with _transaction(conn):
         conn.execute(_LOCK)
         applied = _applied(conn)
         pending = [m for m in steps or migrations() if m.id not in applied]
@@ -131,10 +134,13 @@ def upgrade(
 
 
 def uninstall(
-    conn: psycopg.Connection, *, keep_archives: bool = False, progress: Callable[[int, int], None] | None = None
+    conn: psycopg.Connection,
+    *,
+    keep_archives: bool = False,
+    progress: Callable[[int, int], None] | None = None,
 ) -> int:
-    """Drop every queue with its messages, then the functions and the schemas. Goes in steps of some queues, each a
-    transaction, so that it can be stopped and run again.
+    """Drop every queue with its messages, then the functions and the schemas. Goes in steps of some
+    queues, each a transaction, so that it can be stopped and run again.
 
     Args:
         keep_archives: Leave the archive tables, in schema pgmq.
@@ -153,14 +159,14 @@ def uninstall(
         raise NotInstalled
     dropped = 0
     while names := _next_queues(conn):
-        with conn.transaction():
+        with _transaction(conn):
             conn.execute(_LOCK)
             for name in names:
                 conn.execute("select pgqueue._drop(%s, %s)", (name, keep_archives))
         dropped += len(names)
         if progress:
             progress(dropped, found.queues)
-    with conn.transaction():
+    with _transaction(conn):
         conn.execute(_LOCK)
         conn.execute("drop schema pgqueue cascade")
         if keep_archives and _scalar(conn, _ARCHIVES):
@@ -172,11 +178,13 @@ def uninstall(
 
 
 def compile_queues(conn: psycopg.Connection, names: Sequence[str] = ()) -> dict[str, bool]:
-    """Compile the named queues, or all, each in a transaction of its own; say of each whether it is compiled now."""
-    queues = names or [str(n) for n in _column(conn, "select queue_name::text from pgmq.meta order by queue_name")]
+    """Compile the named queues, or all, each in its own transaction; say of each whether it is compiled."""
+    queues = names or [
+        str(n) for n in _column(conn, "select queue_name::text from pgmq.meta order by queue_name")
+    ]
     compiled = {}
     for queue in queues:
-        with conn.transaction():
+        with _transaction(conn):
             compiled[queue] = bool(_scalar(conn, "select pgqueue.compile(%s)", (queue,)))
     return compiled
 
@@ -201,8 +209,19 @@ from unnest(array['message_record', 'queue_record', 'metrics_result']) as t (nam
 """
 
 
-def _next_queues(conn: psycopg.Connection) -> list[str]:
+@contextmanager
+def _transaction(conn: psycopg.Connection) -> Iterator[None]:
+    """A transaction that sees what others commit meanwhile, whatever isolation is the default: it waits for
+    a lock, and must then know what the holder did. Inside a caller's transaction a savepoint."""
+    outermost = conn.info.transaction_status == TransactionStatus.IDLE
     with conn.transaction():
+        if outermost:
+            conn.execute("set transaction isolation level read committed")
+        yield
+
+
+def _next_queues(conn: psycopg.Connection) -> list[str]:
+    with _transaction(conn):
         return [
             str(name)
             for name in _column(

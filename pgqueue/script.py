@@ -24,6 +24,8 @@ from .sqltext import (
     without_breaks,
 )
 
+#: It waits for other installers, and must then see what they did, whatever isolation the database has by default.
+BEGIN = "begin isolation level read committed;"
 HEADER = "-- Generated from sql/templates by tools/render.py: change those, not this file.\n"
 
 
@@ -107,7 +109,7 @@ def install_sql(transaction: bool = True) -> str:
         transaction: With `begin` and `commit` around, for `psql -f`; without, for tools that bring their own.
     """
     body = _render("install.sql.jinja")
-    return HEADER + (f"begin;\n\n{body}\ncommit;\n" if transaction else f"\n{body}")
+    return HEADER + (f"{BEGIN}\n\n{body}\ncommit;\n" if transaction else f"\n{body}")
 
 
 def functions_sql() -> str:

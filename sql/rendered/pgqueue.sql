@@ -1,5 +1,5 @@
 -- Generated from sql/templates by tools/render.py: change those, not this file.
-begin;
+begin isolation level read committed;
 
 -- The contents page: what an installation is, then its functions. Installs afresh, or renews an installation of the same
 -- schema version; older ones go through `pgqueue upgrade`.
@@ -601,7 +601,9 @@ returns bigint
 language sql volatile
 as $$
     -- Every queue anew, after the functions changed. For the installation's owner.
-    select count(*) filter (where pgqueue._compile(m.queue_name, true)) from pgmq.meta m;
+    -- In the order of their names, as whoever locks many.
+    select count(*) filter (where pgqueue._compile(m.queue_name, true))
+    from (select n.queue_name from pgmq.meta n order by n.queue_name) m;
 $$;
 
 create or replace function pgqueue._compile_as_owner(p_name text)
@@ -845,12 +847,15 @@ declare
     p_qty alias for $2;
     v_ts timestamptz := clock_timestamp();
     v_us bigint := date_part('epoch', v_ts) * 1000000;
-    v_walk bigint := pg_sequence_last_value(%27$L::regclass);
+    v_walk bigint;
     v_from bigint := -9223372036854775808;
     v_since timestamptz := '-infinity';
     v_oldest timestamptz;
     v_until timestamptz := v_ts + make_interval(secs => $1);
 begin
+    -- Locks the table before its sequences, as drop_queue does.
+    perform from pgmq.%1$I where false;
+    v_walk := pg_sequence_last_value(%27$L::regclass);
     -- The floor: one read in 256 messages, and the first in a second, looks up where live rows begin.
     if (v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000 then
         v_walk := pgqueue.%5$I(v_ts);
@@ -916,12 +921,15 @@ declare
     p_qty alias for $2;
     v_ts timestamptz := clock_timestamp();
     v_us bigint := date_part('epoch', v_ts) * 1000000;
-    v_walk bigint := pg_sequence_last_value(%27$L::regclass);
+    v_walk bigint;
     v_from bigint := -9223372036854775808;
     v_since timestamptz := '-infinity';
     v_oldest timestamptz;
     v_until timestamptz := v_ts + make_interval(secs => $1);
 begin
+    -- Locks the table before its sequences, as drop_queue does.
+    perform from pgmq.%1$I where false;
+    v_walk := pg_sequence_last_value(%27$L::regclass);
     -- The floor: one read in 256 messages, and the first in a second, looks up where live rows begin.
     if (v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000 then
         v_walk := pgqueue.%5$I(v_ts);
@@ -1008,6 +1016,7 @@ as $body$
 -- back the caller's own work in the same transaction.
 begin
     if archive then
+        perform from pgmq.%1$I where false;
         with moved as (
             delete from pgmq.%1$I m
             where m.msg_id = $1 and m.read_ct = $2
@@ -1040,11 +1049,14 @@ declare
     p_qty alias for $1;
     v_ts timestamptz := clock_timestamp();
     v_us bigint := date_part('epoch', v_ts) * 1000000;
-    v_walk bigint := pg_sequence_last_value(%27$L::regclass);
+    v_walk bigint;
     v_from bigint := -9223372036854775808;
     v_since timestamptz := '-infinity';
     v_oldest timestamptz;
 begin
+    -- Locks the table before its sequences, as drop_queue does.
+    perform from pgmq.%1$I where false;
+    v_walk := pg_sequence_last_value(%27$L::regclass);
     -- The floor: one read in 256 messages, and the first in a second, looks up where live rows begin.
     if (v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000 then
         v_walk := pgqueue.%5$I(v_ts);
@@ -1124,6 +1136,7 @@ language plpgsql volatile parallel unsafe
 as $body$
 -- Moves one message to the archive; says whether it was there.
 begin
+    perform from pgmq.%1$I where false;
     with moved as (
         delete from pgmq.%1$I m
         where m.msg_id = $1
@@ -1145,6 +1158,7 @@ set plan_cache_mode = force_generic_plan
 as $body$
 -- Moves many messages to the archive; gives the ids of those that were there.
 begin
+    perform from pgmq.%1$I where false;
     return query
     with moved as (
         delete from pgmq.%1$I m
@@ -1330,7 +1344,7 @@ declare
     p_qty alias for $2;
     v_ts timestamptz := clock_timestamp();
     v_us bigint := date_part('epoch', v_ts) * 1000000;
-    v_walk bigint := pg_sequence_last_value(%27$L::regclass);
+    v_walk bigint;
     v_from bigint := -9223372036854775808;
     v_since timestamptz := '-infinity';
     v_until timestamptz := v_ts + make_interval(secs => $1);
@@ -1339,6 +1353,9 @@ declare
     v_ids bigint[] := '{}';
     v_missing integer;
 begin
+    -- Locks the table before its sequences, as drop_queue does.
+    perform from pgmq.%1$I where false;
+    v_walk := pg_sequence_last_value(%27$L::regclass);
     -- The floor: one read in 256 messages, and the first in a second, looks up where live rows begin.
     if (v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000 then
         v_walk := pgqueue.%5$I(v_ts);
@@ -1411,7 +1428,7 @@ declare
     p_qty alias for $2;
     v_ts timestamptz := clock_timestamp();
     v_us bigint := date_part('epoch', v_ts) * 1000000;
-    v_walk bigint := pg_sequence_last_value(%27$L::regclass);
+    v_walk bigint;
     v_from bigint := -9223372036854775808;
     v_since timestamptz := '-infinity';
     v_until timestamptz := v_ts + make_interval(secs => $1);
@@ -1420,6 +1437,9 @@ begin
     if p_qty < 1 then
         return;
     end if;
+    -- Locks the table before its sequences, as drop_queue does.
+    perform from pgmq.%1$I where false;
+    v_walk := pg_sequence_last_value(%27$L::regclass);
     -- The floor: one read in 256 messages, and the first in a second, looks up where live rows begin.
     if (v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000 then
         v_walk := pgqueue.%5$I(v_ts);
@@ -1493,12 +1513,15 @@ declare
     p_qty alias for $2;
     v_ts timestamptz := clock_timestamp();
     v_us bigint := date_part('epoch', v_ts) * 1000000;
-    v_walk bigint := pg_sequence_last_value(%27$L::regclass);
+    v_walk bigint;
     v_from bigint := -9223372036854775808;
     v_since timestamptz := '-infinity';
     v_until timestamptz := v_ts + make_interval(secs => $1);
     v_ids bigint[];
 begin
+    -- Locks the table before its sequences, as drop_queue does.
+    perform from pgmq.%1$I where false;
+    v_walk := pg_sequence_last_value(%27$L::regclass);
     -- The floor: one read in 256 messages, and the first in a second, looks up where live rows begin.
     if (v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000 then
         v_walk := pgqueue.%5$I(v_ts);
@@ -2020,9 +2043,11 @@ language plpgsql volatile
 set lock_timeout = '2s'
 set datestyle = 'ISO'
 as $$
--- Upkeep of one partitioned table. What goes wrong is told, and stops no other table's upkeep.
+-- Upkeep of one partitioned table. What goes wrong is told, and stops no other table's upkeep. It waits for tables for less
+-- than the server's deadlock_timeout, of a second: so it gives way, and never is a caller ended for its sake.
 begin
     perform pgqueue._lock_queue(substr(p_table, 3));
+    perform set_config('lock_timeout', '500ms', true);
     perform pgqueue._fire_triggers(substr(p_table, 3));
     rows_moved := pgqueue._move_spill(p_table);
     partitions_made := pgqueue._make_partitions(p_table);
@@ -2189,8 +2214,9 @@ create or replace function pgqueue._move_spill(p_table text)
 returns bigint
 language plpgsql volatile
 as $$
--- Moves rows out of the default partition into partitions of their own, ids and leases kept. Writers wait meanwhile: one
--- that waited for a single row would find it gone. Says how many rows it moved.
+-- Moves rows out of the default partition into partitions of their own, ids and leases kept. All others wait meanwhile:
+-- who waited for a single row would find it gone, and a lighter lock, made stronger later, would end in a deadlock with
+-- every reader. Says how many rows it moved.
 declare
     v_default regclass := pgqueue._default_partition(p_table);
     v_control text := (select p.control from pgqueue.partitioning p where p.table_name = p_table);
@@ -2210,7 +2236,7 @@ begin
         ) into v_least;
         exit when v_least is null;
         if v_moved = 0 then
-            execute format('lock table pgmq.%I in exclusive mode', p_table);
+            execute format('lock table only pgmq.%I in access exclusive mode', p_table);
         end if;
         select b.suffix, b.lower, b.upper, pgqueue._partition_name(p_table, b.suffix) as name into v_bounds
         from pgqueue._partition_bounds(p_table, v_least, 0) b;
@@ -2454,7 +2480,8 @@ create or replace function pgqueue._table(p_queue_name text)
 returns text
 language plpgsql stable parallel safe
 as $$
--- The queue's name in lower case, once it is sure that there is such a queue: a table, never a view.
+-- The queue's name in lower case, once it is sure that there is such a queue: a table, never a view. Where it is just being
+-- dropped, pg_relation_is_updatable waits, and finds nothing.
 declare
     v_name text := lower(p_queue_name);
 begin
@@ -2465,6 +2492,7 @@ begin
     if octet_length(v_name) > 61 or not exists (
         select from pg_catalog.pg_class c
         where c.oid = to_regclass(format('pgmq.%I', 'q_' || v_name)) and c.relkind in ('r', 'p')
+            and pg_relation_is_updatable(c.oid, false) > 0
     ) then
         raise undefined_table using message = format('queue "%s" does not exist', p_queue_name);
     end if;
@@ -2637,9 +2665,10 @@ language plpgsql volatile
 as $$
 -- The index that grouped reads need on long queues; the queue's grouped readers are compiled for it.
 declare
-    v_name text := pgqueue._table(queue_name);
+    v_name text;
 begin
-    perform pgqueue._lock_queue(v_name);
+    perform pgqueue._lock_queue(queue_name);
+    v_name := pgqueue._table(queue_name);
     if not pgqueue._has_index(pgqueue._object_name('q_', v_name, '_fifo_idx'), 'q_' || v_name) then
         perform pgqueue._fire_triggers(v_name);
         execute pgqueue._filled($ddl$
@@ -2659,8 +2688,13 @@ as $$
 declare
     v_queue record;
 begin
-    for v_queue in select m.queue_name from pgmq.meta m loop
-        perform pgmq.create_fifo_index(v_queue.queue_name);
+    for v_queue in select m.queue_name from pgmq.meta m order by m.queue_name loop
+        begin
+            perform pgmq.create_fifo_index(v_queue.queue_name);
+        exception
+            when undefined_table then
+                null; -- dropped meanwhile
+        end;
     end loop;
 end
 $$;
@@ -2818,9 +2852,10 @@ returns void
 language plpgsql volatile
 as $$
 declare
-    v_name text := pgqueue._table(queue_name);
+    v_name text;
 begin
-    perform pgqueue._lock_queue(v_name);
+    perform pgqueue._lock_queue(queue_name);
+    v_name := pgqueue._table(queue_name);
     perform pgqueue._drop_notify_trigger(v_name);
     delete from pgmq.notify_insert_throttle t where lower(t.queue_name) = v_name;
 end
@@ -2857,12 +2892,14 @@ language plpgsql volatile
 as $$
 declare
     v_name text := lower(queue_name);
-    v_registered text := pgqueue._registered(queue_name);
+    v_registered text;
 begin
     perform pgqueue._check_characters(queue_name);
     if throttle_interval_ms < 0 then
         raise exception 'throttle_interval_ms must be non-negative';
     end if;
+    perform pgqueue._lock_queue(v_name);
+    v_registered := pgqueue._registered(queue_name);
     if v_registered is null or not pgqueue._has_table('q_', v_name) then
         raise exception 'queue "%" does not exist', queue_name;
     end if;
@@ -2870,7 +2907,6 @@ begin
         raise exception 'queue name "%" is too long for a notification channel', queue_name
             using hint = 'The channel pgmq.q_NAME.INSERT may have 63 bytes.';
     end if;
-    perform pgqueue._lock_queue(v_name);
     insert into pgmq.notify_insert_throttle as t (queue_name, throttle_interval_ms)
     values (v_registered, enable_notify_insert.throttle_interval_ms)
     on conflict on constraint notify_insert_throttle_queue_name_key do update
@@ -2900,7 +2936,11 @@ as $$
         t.throttle_interval_ms,
         greatest(
             t.last_notified_at,
-            to_timestamp(pg_sequence_last_value(pgqueue._notified(lower(t.queue_name))) / 1000000.0)
+            -- a queue that is just being dropped is waited for, and then has no sequence
+            case
+                when pg_relation_is_updatable(to_regclass('pgmq.' || quote_ident('q_' || lower(t.queue_name))), false) > 0
+                then to_timestamp(pg_sequence_last_value(pgqueue._notified(lower(t.queue_name))) / 1000000.0)
+            end
         )
     from pgmq.notify_insert_throttle t
     order by t.queue_name;
@@ -2995,7 +3035,12 @@ begin
             on c.relname = 'q_' || lower(m.queue_name) and c.relnamespace = 'pgmq'::regnamespace
         where c.relkind in ('r', 'p')
     loop
-        return next pgmq.metrics(v_queue.queue_name);
+        begin
+            return next pgmq.metrics(v_queue.queue_name);
+        exception
+            when undefined_table then
+                null; -- dropped meanwhile
+        end;
     end loop;
 end
 $$;
@@ -3836,11 +3881,13 @@ returns void
 language plpgsql volatile
 as $$
 declare
-    v_registered text := pgqueue._registered(queue_name);
+    v_registered text;
 begin
     if throttle_interval_ms < 0 then
         raise exception 'throttle_interval_ms must be non-negative, got: %', throttle_interval_ms;
     end if;
+    perform pgqueue._lock_queue(queue_name);
+    v_registered := pgqueue._registered(queue_name);
     if v_registered is null then
         raise exception 'queue "%" does not exist', queue_name;
     end if;
@@ -3920,8 +3967,10 @@ as $$
 -- Makes the compiled functions of a queue anew; says whether it is compiled now (its name may be too long, or compiling
 -- switched off by decompile). For the owner of its table and those who may create queues.
 declare
-    v_name text := pgqueue._table(queue_name);
+    v_name text;
 begin
+    perform pgqueue._lock_queue(queue_name);
+    v_name := pgqueue._table(queue_name);
     perform pgqueue._check_rights(v_name);
     if has_table_privilege('pgqueue.policy', 'delete') then
         delete from pgqueue.policy p where p.queue_name = v_name and not p.compiled;
@@ -3985,10 +4034,11 @@ as $$
 -- Switches compiling off for a queue and drops its compiled functions, to save the memory that each session pays for
 -- them; calls by name go on. compile(queue_name) switches it on again. For the installation's owner.
 declare
-    v_name text := pgqueue._table(queue_name);
+    v_name text;
     v_function text;
 begin
-    perform pgqueue._lock_queue(v_name);
+    perform pgqueue._lock_queue(queue_name);
+    v_name := pgqueue._table(queue_name);
     insert into pgqueue.policy (queue_name, compiled)
     values (v_name, false)
     on conflict on constraint policy_pkey do update set compiled = false;
