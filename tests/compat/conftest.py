@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.compat.machine import TRAVEL
+from tests.compat.player import TRAVEL
 from tests.compat.reference import reference_sql
 from tests.databases import Cluster, Database, our_sql
 

@@ -128,9 +128,12 @@ def null_delay_first(case: Case) -> bool:
 
 
 def channel_first(case: Case) -> bool:
-    throttle = case.call.has("throttle_interval_ms") and case.call.value("throttle_interval_ms") is None
-    enables = case.call.function == "enable_notify_insert" and throttle and long_channel(case)
-    return enables and case.ours.sqlstate == "P0001" and case.reference.sqlstate == "23502"
+    enables = case.call.function == "enable_notify_insert" and long_channel(case)
+    return (
+        enables
+        and case.reference.failed
+        and case.ours.message.endswith("too long for a notification channel")
+    )
 
 
 def visible_in_transaction(case: Case) -> bool:

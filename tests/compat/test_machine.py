@@ -12,10 +12,12 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.compat.differences import DIFFERENCES
-from tests.compat.machine import Mismatch, Player, first_mismatch, run, shortest
+from tests.compat.machine import first_mismatch, run, shortest
+from tests.compat.player import Mismatch, Player
 from tests.compat.reference import reference_sql
 from tests.compat.sides import Side
-from tests.compat.steps import NAMES, PATTERNS, Arg, Call, Chooser, Control, Scene, Step, opening
+from tests.compat.steps import Arg, Call, Chooser, Control, Scene, Step, opening
+from tests.compat.values import NAMES, PATTERNS
 from tests.databases import Cluster, Database, our_sql
 
 
@@ -63,13 +65,13 @@ def test_any_sequence_gives_the_same(player: Player, steps: list[Step]) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_seeded_sequences_give_the_same(player: Player, seed: int) -> None:
     """A few of those that `make compat` plays, always the same ones."""
-    report = run(player, sequences=15, seed=seed, length=30)
+    report = run(player, range(15), seed=seed)
     assert not report, report
 
 
 def test_a_second_reference_never_differs(mirror: tuple[Player, Database]) -> None:
     player, _ = mirror
-    report = run(player, sequences=15, seed=1, length=30)
+    report = run(player, range(15), seed=1)
     assert not report, report
     assert player.calls.total() > 300
     assert player.excused.total() == 0
@@ -122,7 +124,7 @@ def test_a_fault_is_found(mirror: tuple[Player, Database], fault: tuple[str, str
         assert sources, "the fault does not fit"
         for (source,) in sources:
             conn.execute(source.replace(right, wrong).encode())
-    assert first_mismatch(player, sequences=80, seed=7, length=30) is not None
+    assert first_mismatch(player, range(80), seed=7) is not None
 
 
 def test_the_shortest_sequence_is_found() -> None:
