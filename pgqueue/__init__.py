@@ -7,24 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pgqueue._async.client import AsyncClient
+    from pgqueue._async.message import AsyncMessage
+    from pgqueue._async.queue import AsyncQueue
     from pgqueue._sync.client import Client
+    from pgqueue._sync.message import Message
+    from pgqueue._sync.queue import Queue
+    from pgqueue.codec import BYTES, Codec, JsonText
     from pgqueue.errors import PgqueueError
-    from pgqueue.model import (
-        Message,
-        Metrics,
-        NotifyThrottle,
-        QueueInfo,
-        RoutedId,
-        TopicBinding,
-        Upkeep,
-        Version,
-    )
-    from pgqueue.statements import Codec, JsonText
+    from pgqueue.model import Metrics, NotifyThrottle, QueueInfo, RoutedId, TopicBinding, Upkeep, Version
 
     __version__: str
 
 __all__ = [
+    "BYTES",
     "AsyncClient",
+    "AsyncMessage",
+    "AsyncQueue",
     "Client",
     "Codec",
     "JsonText",
@@ -32,6 +30,7 @@ __all__ = [
     "Metrics",
     "NotifyThrottle",
     "PgqueueError",
+    "Queue",
     "QueueInfo",
     "RoutedId",
     "TopicBinding",
@@ -40,22 +39,24 @@ __all__ = [
     "__version__",
 ]
 
-_MODELS = (
-    "Message",
-    "Metrics",
-    "NotifyThrottle",
-    "QueueInfo",
-    "RoutedId",
-    "TopicBinding",
-    "Upkeep",
-    "Version",
-)
 _HOMES = {
     "pgqueue._async.client": ("AsyncClient",),
+    "pgqueue._async.message": ("AsyncMessage",),
+    "pgqueue._async.queue": ("AsyncQueue",),
     "pgqueue._sync.client": ("Client",),
+    "pgqueue._sync.message": ("Message",),
+    "pgqueue._sync.queue": ("Queue",),
+    "pgqueue.codec": ("BYTES", "Codec", "JsonText"),
     "pgqueue.errors": ("PgqueueError",),
-    "pgqueue.model": _MODELS,
-    "pgqueue.statements": ("Codec", "JsonText"),
+    "pgqueue.model": (
+        "Metrics",
+        "NotifyThrottle",
+        "QueueInfo",
+        "RoutedId",
+        "TopicBinding",
+        "Upkeep",
+        "Version",
+    ),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -45,7 +45,15 @@ class TimedOut(PgqueueError):
 
 
 class ConnectionLost(PgqueueError):
-    """The connection to the server was lost: whether the last call took effect is not known."""
+    """The connection to the server was lost: nothing of what was not committed is kept."""
+
+
+class InDoubt(ConnectionLost):
+    """The connection was lost while the server worked: whether the call took effect is not known."""
+
+
+class LostLease(PgqueueError):
+    """The lease on a message is lost: it was delivered again, deleted or archived meanwhile."""
 
 
 class CannotConnect(PgqueueError):

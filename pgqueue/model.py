@@ -1,4 +1,4 @@
-"""What the calls give back: frozen dataclasses whose fields bear the names of pgmq's columns.
+"""What the calls give back, with fields that bear the names of pgmq's columns.
 
 A column that a server does not have (older pgmq) leaves its field None; one unknown here is passed over.
 """
@@ -7,23 +7,109 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
+
+from pgqueue.errors import BadMessage
+
+T = TypeVar("T")
+B = TypeVar("B", covariant=True)
+
+COLUMNS = ("msg_id", "read_ct", "enqueued_at", "last_read_at", "vt", "message", "headers")
+"""pgmq's columns of a message, in the order of its type message_record."""
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
-    """A message as it was when the call returned.
+class Decodes(Protocol[B]):
+    """Where a message came from, as far as the message needs it."""
 
-    read_ct counts deliveries; (msg_id, read_ct) is the lease. vt is when it can be read again.
+    @property
+    def name(self) -> str: ...
+
+    def decode(self, text: str | None) -> B: ...
+
+    def decode_headers(self, text: str | None) -> Any: ...
+
+
+_NOT_YET: Any = object()
+
+
+class MessageRecord(Generic[T]):
+    """A message as it was when the call returned; treat it as read-only.
+
+    msg_id: its number in the queue
+    read_ct: how often it was delivered, with this time; (msg_id, read_ct) is the lease
+    enqueued_at, last_read_at, vt: when it was sent, last read, and when it can be read again
+    text, headers_text: body and headers as JSON text, None for SQL's null
+
+    The body is decoded when `message` is first asked for, so that one that cannot be decoded harms no other.
     """
 
-    msg_id: int
-    read_ct: int
-    enqueued_at: datetime
-    vt: datetime
-    message: Any = None
-    headers: Any = None
-    last_read_at: datetime | None = None
+    __slots__ = (
+        "_headers",
+        "_message",
+        "enqueued_at",
+        "headers_text",
+        "last_read_at",
+        "msg_id",
+        "queue",
+        "read_ct",
+        "text",
+        "vt",
+    )
+
+    def __init__(
+        self,
+        queue: Decodes[T],
+        msg_id: int,
+        read_ct: int,
+        enqueued_at: datetime,
+        last_read_at: datetime | None,
+        vt: datetime,
+        text: str | None = None,
+        headers_text: str | None = None,
+    ) -> None:
+        self.queue = queue
+        self.msg_id = msg_id
+        self.read_ct = read_ct
+        self.enqueued_at = enqueued_at
+        self.last_read_at = last_read_at
+        self.vt = vt
+        self.text = text
+        self.headers_text = headers_text
+        self._message: T = _NOT_YET
+        self._headers: Any = _NOT_YET
+
+    @property
+    def message(self) -> T:
+        """The body. Raises BadMessage, with the queue and the id, if it cannot be decoded."""
+        if self._message is _NOT_YET:
+            try:
+                self._message = self.queue.decode(self.text)
+            except BadMessage as error:
+                raise BadMessage(f'message {self.msg_id} of queue "{self.queue.name}": {error}') from error
+        return self._message
+
+    @property
+    def headers(self) -> Any:
+        """The headers, None if there are none."""
+        if self._headers is _NOT_YET:
+            self._headers = self.queue.decode_headers(self.headers_text)
+        return self._headers
+
+    def __repr__(self) -> str:
+        shown = "null" if self.text is None else self.text if len(self.text) <= 60 else f"{self.text[:57]}…"
+        return f"<{type(self).__name__} {self.queue.name}:{self.msg_id} read_ct={self.read_ct} {shown}>"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, MessageRecord):
+            return NotImplemented
+        return self.queue.name == other.queue.name and self._columns() == other._columns()
+
+    def __hash__(self) -> int:
+        return hash((self.msg_id, self.read_ct))
+
+    def _columns(self) -> tuple[Any, ...]:
+        times = (self.enqueued_at, self.last_read_at, self.vt)
+        return (self.msg_id, self.read_ct, *times, self.text, self.headers_text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from pgqueue.errors import (
     Conflict,
     ConnectionLost,
     ForeignInstallation,
+    LostLease,
     NoSuchQueue,
     NotAllowed,
     NotInstalled,
@@ -73,6 +74,7 @@ def _raised(said: str) -> tuple[type[PgqueueError], str]:
 
 
 _BY_SQLSTATE: dict[str, type[PgqueueError]] = {
+    "PQ001": LostLease,
     "42501": NotAllowed,
     "40001": Conflict,
     "40P01": Conflict,

@@ -1,36 +1,31 @@
 # The source of pgqueue/_sync/client.py: after a change here run tools/unasync.py.
-"""The client: pgmq's calls by their names, on one psycopg connection."""
+"""The client: where its connections come from, transactions, and what concerns more than one queue."""
 
 from __future__ import annotations
 
-import os
-import time
-from collections.abc import AsyncIterator, Sequence
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from types import TracebackType
-from typing import Any, TypeVar
+from contextvars import ContextVar
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import psycopg
-from psycopg import AsyncConnection, AsyncRawCursor
-from psycopg.rows import tuple_row
-from psycopg.types.string import TextLoader
+from psycopg import AsyncConnection
 
-from pgqueue import statements
-from pgqueue._async._compat import Lock, blocking, sleep
-from pgqueue.dsn import cannot_connect, parameters
-from pgqueue.errors import BadValue, ConnectionLost, PgqueueError
-from pgqueue.model import (
-    Message,
-    Metrics,
-    NotifyThrottle,
-    QueueInfo,
-    RoutedId,
-    TopicBinding,
-    Upkeep,
-    Version,
-)
+from pgqueue._async.lenders import Callers, Lender, Own, Pool
+from pgqueue._async.queue import AsyncQueue
+from pgqueue._async.wire import IDLE, Line
+from pgqueue.codec import JSON, Codec, codec_of
+from pgqueue.errors import BadValue, ConnectionLost, InDoubt
+from pgqueue.model import Metrics, NotifyThrottle, QueueInfo, RoutedId, TopicBinding, Upkeep, Version
 from pgqueue.sqlstate import from_server
-from pgqueue.statements import PLAIN, Codec, Reply, Statement, When
+from pgqueue.statements import installation as statements
+from pgqueue.statements.moment import When
+from pgqueue.statements.statement import Statement
+
+if TYPE_CHECKING:
+    from psycopg_pool import AsyncConnectionPool
 
 T = TypeVar("T")
 
@@ -38,55 +33,44 @@ T = TypeVar("T")
 class AsyncClient:
     """Calls a queue's SQL functions, in pgqueue's schema or in pgmq's own.
 
-    server: a DSN (`embedded:` for a private Postgres, "" for libpq's own variables), or a psycopg connection.
-    With a DSN the client connects at its first call, and each call commits by itself; `transaction()` joins
-    several. A connection stays its owner's: the client neither begins, commits nor closes anything on it, so
-    a message is sent in the transaction that the caller has open, and lost with it.
-
+    server: where the calls go.
+        A DSN: one connection, opened at the first call and again when it was lost (`embedded:` for a private
+        Postgres, "" for libpq's own variables); calls made at once wait for each other. A psycopg_pool: a
+        connection of it for each call or transaction. Each call commits by itself; `transaction()` joins
+        several.
+        A psycopg connection, which stays its owner's: the client neither begins, commits nor closes anything
+        on it, so that a message is sent in the transaction that the caller has open, and lost with it.
     codec: how messages and headers become JSON and back.
-    prepare: False behind a pooler in transaction mode, where prepared statements cannot live.
+    transaction_pooling: True behind a pooler in transaction mode (pgbouncer), where neither prepared
+        statements nor LISTEN can live.
 
-    Nothing is created in the database unless a call says so. Every call raises a PgqueueError: NotInstalled,
-    NoSuchQueue, BadName, BadValue, BadMessage, NotAllowed, Refused, Conflict, TimedOut, CannotConnect or
-    ConnectionLost.
+    Nothing is created in the database unless a call says so. Every call raises a PgqueueError.
     """
 
     def __init__(
-        self, server: str | AsyncConnection[Any], *, codec: Codec = PLAIN, prepare: bool = True
+        self,
+        server: str | AsyncConnection[Any] | AsyncConnectionPool[Any],
+        *,
+        codec: Codec[Any] = JSON,
+        transaction_pooling: bool = False,
     ) -> None:
-        self._dsn = server if isinstance(server, str) else None
-        self._conn = None if isinstance(server, str) else server
+        self._lender = _lender(server, prepare=not transaction_pooling)
         self._codec = codec
-        self._prepare = prepare
-        self._connecting = Lock()
 
     @classmethod
-    async def connect(cls, dsn: str, *, codec: Codec = PLAIN, prepare: bool = True) -> AsyncClient:
+    async def connect(
+        cls, dsn: str, *, codec: Codec[Any] = JSON, transaction_pooling: bool = False
+    ) -> AsyncClient:
         """A client that is connected already. Raises BadDsn, CannotConnect, EmbeddedError."""
-        client = cls(dsn, codec=codec, prepare=prepare)
-        await client.connection()
-        return client
-
-    async def connection(self) -> AsyncConnection[Any]:
-        """The psycopg connection that the calls use. Raises BadDsn, CannotConnect.
-
-        It is opened if need be, and again if it was lost; a connection of the caller's is taken as it is.
-        """
-        if self._conn is not None and (self._dsn is None or not self._conn.closed):
-            return self._conn
-        async with self._connecting:
-            if self._conn is None or self._conn.closed:
-                self._conn = await self._open(self._dsn or "")
-            return self._conn
+        client = cls(dsn, codec=codec, transaction_pooling=transaction_pooling)
+        return await client.__aenter__()
 
     async def close(self) -> None:
         """Close the connection, if the client opened it. A later call opens another."""
-        if self._dsn is not None and self._conn is not None:
-            await self._conn.close()
-            self._conn = None
+        await self._lender.close()
 
     async def __aenter__(self) -> AsyncClient:
-        await self.connection()
+        await self._lender.take_back(await self._lender.lend())
         return self
 
     async def __aexit__(
@@ -94,186 +78,139 @@ class AsyncClient:
     ) -> None:
         await self.close()
 
+    # --- the calls ------------------------------------------------------------------------------------
+
+    @overload
+    def queue(self, name: str) -> AsyncQueue[Any]: ...
+
+    @overload
+    def queue(self, name: str, body: Codec[T] | type[T] | Callable[[Any], T]) -> AsyncQueue[T]: ...
+
+    def queue(self, name: str, body: Any = None) -> AsyncQueue[Any]:
+        """The handle of a queue. Asks nothing of the server: it need not be there yet.
+
+        body: what its messages are: a pydantic model, a msgspec Struct, a dataclass, a function of the JSON
+        value, or a Codec (BYTES: bytes as they are). Without, a message is any JSON value.
+        """
+        codec = self._codec if body is None else codec_of(body, self._codec)
+        return AsyncQueue(self, name, codec, self._codec)
+
+    async def run(self, statement: Statement[T]) -> T:
+        """The result of a statement, in the transaction that is open, if one is. Raises a PgqueueError.
+
+        A connection that was lost before the call is replaced where it can be. One that is lost during it
+        is InDoubt, and the call is not repeated, unless it changes nothing.
+        """
+        line = _HELD.get().get(self)
+        if line is not None:
+            return await line.run(statement)
+        lender = self._lender
+        for again in (statement.looks and lender.replaces, False):
+            line = await lender.lend()
+            try:
+                return await line.run(statement)
+            except ConnectionLost:
+                if not again:
+                    raise
+            finally:
+                await lender.take_back(line)
+        raise AssertionError("unreachable")
+
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[None]:
+    async def transaction(self) -> AsyncIterator[AsyncConnection[Any]]:
         """Calls inside are committed together at the end, or rolled back if an error leaves the block.
 
-        Inside a transaction that is open already it is a savepoint, and commits nothing.
+        Gives the psycopg connection, for work of your own in the same transaction. Inside a transaction that
+        is open already it is a savepoint, and commits nothing. Calls by the same client count as inside if
+        this thread or task, or a task that it starts, makes them. Raises InDoubt when the connection is lost
+        at the commit.
         """
-        conn = await self.connection()
+        line = _HELD.get().get(self)
+        if line is not None:
+            async with _block(line.conn):
+                yield line.conn
+            return
+        line = await self._lender.lend()
+        token = _HELD.set({**_HELD.get(), self: line})
         try:
-            async with conn.transaction():
-                yield
-        except psycopg.Error as error:
-            raise from_server(error) from error
+            async with _block(line.conn):
+                yield line.conn
+        finally:
+            _HELD.reset(token)
+            await self._lender.take_back(line)
 
     # --- queues -----------------------------------------------------------------------------------
 
     async def create(self, queue_name: str) -> None:
         """Make a queue. One that is there already stays as it is. Raises BadName."""
-        await self._run(statements.create(queue_name))
+        await self.run(statements.create(queue_name))
+
+    async def create_non_partitioned(self, queue_name: str) -> None:
+        """The same as create."""
+        await self.run(statements.create_non_partitioned(queue_name))
 
     async def create_unlogged(self, queue_name: str) -> None:
         """Make a queue that is faster and is emptied by a crash of the server. Raises BadName."""
-        await self._run(statements.create_unlogged(queue_name))
+        await self.run(statements.create_unlogged(queue_name))
 
     async def create_partitioned(
         self, queue_name: str, partition_interval: str = "10000", retention_interval: str = "100000"
     ) -> None:
         """Make a queue in partitions of so many messages ("10000") or of a time ("1 day"). Raises BadName."""
-        await self._run(statements.create_partitioned(queue_name, partition_interval, retention_interval))
+        await self.run(statements.create_partitioned(queue_name, partition_interval, retention_interval))
+
+    async def convert_archive_partitioned(
+        self, queue_name: str, partition_interval: str = "10000", retention_interval: str = "100000"
+    ) -> None:
+        """Cut the archive of a queue into partitions; the old one stays beside it as a_NAME_old."""
+        call = statements.convert_archive_partitioned(queue_name, partition_interval, retention_interval)
+        await self.run(call)
+
+    async def create_fifo_index(self, queue_name: str) -> None:
+        """Make the index that grouped reads are fast by. One that is there already stays."""
+        await self.run(statements.create_fifo_index(queue_name))
 
     async def drop_queue(self, queue_name: str) -> bool:
         """Drop a queue with its messages and its archive. False if there was none."""
-        return await self._run(statements.drop_queue(queue_name))
-
-    async def purge_queue(self, queue_name: str) -> int:
-        """Delete all messages of a queue, and say how many there were. The archive stays."""
-        return await self._run(statements.purge_queue(queue_name))
+        return await self.run(statements.drop_queue(queue_name))
 
     async def list_queues(self) -> list[QueueInfo]:
         """All queues."""
-        return await self._run(statements.list_queues())
-
-    async def metrics(self, queue_name: str) -> Metrics:
-        """Counts and ages of one queue."""
-        return await self._run(statements.metrics(queue_name))
+        return await self.run(statements.list_queues())
 
     async def metrics_all(self) -> list[Metrics]:
         """Counts and ages of all queues."""
-        return await self._run(statements.metrics_all())
+        return await self.run(statements.metrics_all())
 
     async def version(self) -> Version:
         """What is installed in the database. Raises NotInstalled."""
-        return await self._run(statements.version())
+        return await self.run(statements.version())
 
     async def maintain(self) -> list[Upkeep]:
         """Do the upkeep of partitioned queues, and say what was done, table by table."""
-        return await self._run(statements.maintain())
-
-    # --- messages ---------------------------------------------------------------------------------
-
-    async def send(
-        self, queue_name: str, message: Any, *, headers: Any = None, delay: When | None = None
-    ) -> int:
-        """Send a message, any JSON value, and give its id.
-
-        delay: seconds, a timedelta or a datetime with a time zone; the message cannot be read before. Raises
-        BadMessage for what is not JSON.
-        """
-        return await self._run(statements.send(queue_name, message, headers, delay, self._codec))
-
-    async def send_batch(
-        self,
-        queue_name: str,
-        messages: Sequence[Any],
-        *,
-        headers: Sequence[Any] | None = None,
-        delay: When | None = None,
-    ) -> list[int]:
-        """Send several messages at once, all or none, and give their ids. headers: one for each message."""
-        return await self._run(statements.send_batch(queue_name, messages, headers, delay, self._codec))
-
-    async def read(
-        self, queue_name: str, *, vt: int = 30, qty: int = 1, conditional: Any = None
-    ) -> list[Message]:
-        """Take up to qty messages that nobody else gets for vt seconds. They stay in the queue.
-
-        conditional: only messages that contain this JSON value.
-        """
-        return await self._run(statements.read(queue_name, vt, qty, conditional, self._codec))
-
-    async def read_with_poll(
-        self,
-        queue_name: str,
-        *,
-        vt: int = 30,
-        qty: int = 1,
-        max_poll_seconds: float = 5,
-        poll_interval_ms: int = 100,
-        conditional: Any = None,
-    ) -> list[Message]:
-        """Read, and while there is nothing read again for so long. The queue is asked at least once.
-
-        The wait is here and not in the server: between two looks no snapshot is held (unless the caller's
-        connection has a transaction open).
-        """
-        end = time.monotonic() + max_poll_seconds
-        while True:
-            found = await self.read(queue_name, vt=vt, qty=qty, conditional=conditional)
-            left = end - time.monotonic()
-            if found or left <= 0:
-                return found
-            await sleep(min(left, poll_interval_ms / 1000))
-
-    async def read_grouped(self, queue_name: str, *, vt: int = 30, qty: int = 1) -> list[Message]:
-        """Read in order within each group (header x-pgmq-group), the oldest group as far as it goes first."""
-        return await self._run(statements.read_grouped(queue_name, vt, qty, self._codec))
-
-    async def read_grouped_rr(self, queue_name: str, *, vt: int = 30, qty: int = 1) -> list[Message]:
-        """Read in order within each group, one message of each group in turn."""
-        return await self._run(statements.read_grouped_rr(queue_name, vt, qty, self._codec))
-
-    async def read_grouped_head(self, queue_name: str, *, vt: int = 30, qty: int = 1) -> list[Message]:
-        """Read the first message of each group, of at most qty groups."""
-        return await self._run(statements.read_grouped_head(queue_name, vt, qty, self._codec))
-
-    async def pop(self, queue_name: str, *, qty: int = 1) -> list[Message]:
-        """Read and delete in one go: a message whose reader fails is lost."""
-        return await self._run(statements.pop(queue_name, qty, self._codec))
-
-    async def peek(self, queue_name: str, *, qty: int = 10, after_msg_id: int = 0) -> list[Message]:
-        """Look at messages without taking them, by rising id; also those that are delayed or taken."""
-        return await self._run(statements.peek(queue_name, qty, after_msg_id, self._codec))
-
-    async def archive(self, queue_name: str, msg_id: int) -> bool:
-        """Move a message to the queue's archive. False if it is not in the queue."""
-        return await self._run(statements.archive(queue_name, msg_id))
-
-    async def archive_batch(self, queue_name: str, msg_ids: Sequence[int]) -> list[int]:
-        """Move messages to the archive, and give the ids of those that were in the queue."""
-        return await self._run(statements.archive_batch(queue_name, msg_ids))
-
-    async def delete(self, queue_name: str, msg_id: int) -> bool:
-        """Delete a message. False if it is not in the queue."""
-        return await self._run(statements.delete(queue_name, msg_id))
-
-    async def delete_batch(self, queue_name: str, msg_ids: Sequence[int]) -> list[int]:
-        """Delete messages, and give the ids of those that were in the queue."""
-        return await self._run(statements.delete_batch(queue_name, msg_ids))
-
-    async def set_vt(self, queue_name: str, msg_id: int, vt: When) -> Message | None:
-        """Say when a message can be read again: in so many seconds (0: now), or at an instant.
-
-        None if it is not in the queue.
-        """
-        return await self._run(statements.set_vt(queue_name, msg_id, vt, self._codec))
-
-    async def set_vt_batch(self, queue_name: str, msg_ids: Sequence[int], vt: When) -> list[Message]:
-        """The same for several messages; gives those that are in the queue."""
-        return await self._run(statements.set_vt_batch(queue_name, msg_ids, vt, self._codec))
+        return await self.run(statements.maintain())
 
     # --- topics -----------------------------------------------------------------------------------
 
     async def bind_topic(self, pattern: str, queue_name: str) -> None:
         """Let a queue have every message whose routing key matches: * is one word, # any number."""
-        await self._run(statements.bind_topic(pattern, queue_name))
+        await self.run(statements.bind_topic(pattern, queue_name))
 
     async def unbind_topic(self, pattern: str, queue_name: str) -> bool:
         """Undo a binding. False if there was none."""
-        return await self._run(statements.unbind_topic(pattern, queue_name))
+        return await self.run(statements.unbind_topic(pattern, queue_name))
 
     async def list_topic_bindings(self, queue_name: str | None = None) -> list[TopicBinding]:
         """The bindings of one queue, or all."""
-        return await self._run(statements.list_topic_bindings(queue_name))
+        return await self.run(statements.list_topic_bindings(queue_name))
 
     async def test_routing(self, routing_key: str) -> list[TopicBinding]:
         """The bindings that a routing key matches; nothing is sent."""
-        return await self._run(statements.test_routing(routing_key))
+        return await self.run(statements.test_routing(routing_key))
 
     async def send_topic(self, routing_key: str, message: Any, *, headers: Any = None, delay: int = 0) -> int:
         """Send to every queue that the routing key matches, and say how many there were. delay: seconds."""
-        return await self._run(statements.send_topic(routing_key, message, headers, delay, self._codec))
+        return await self.run(statements.send_topic(routing_key, message, headers, delay, self._codec))
 
     async def send_batch_topic(
         self,
@@ -285,58 +222,56 @@ class AsyncClient:
     ) -> list[RoutedId]:
         """Send several messages to every queue that the routing key matches; gives where each one went."""
         call = statements.send_batch_topic(routing_key, messages, headers, delay, self._codec)
-        return await self._run(call)
+        return await self.run(call)
 
     # --- notifications ----------------------------------------------------------------------------
 
     async def enable_notify_insert(self, queue_name: str, *, throttle_interval_ms: int = 250) -> None:
         """Let the queue notify its listeners when messages come, at most once in so many milliseconds."""
-        await self._run(statements.enable_notify_insert(queue_name, throttle_interval_ms))
+        await self.run(statements.enable_notify_insert(queue_name, throttle_interval_ms))
 
     async def disable_notify_insert(self, queue_name: str) -> None:
         """Let the queue notify nobody."""
-        await self._run(statements.disable_notify_insert(queue_name))
+        await self.run(statements.disable_notify_insert(queue_name))
 
     async def update_notify_insert(self, queue_name: str, *, throttle_interval_ms: int) -> None:
         """Change how often a queue may notify."""
-        await self._run(statements.update_notify_insert(queue_name, throttle_interval_ms))
+        await self.run(statements.update_notify_insert(queue_name, throttle_interval_ms))
 
     async def list_notify_insert_throttles(self) -> list[NotifyThrottle]:
         """The queues that notify, and how often they may."""
-        return await self._run(statements.list_notify_insert_throttles())
+        return await self.run(statements.list_notify_insert_throttles())
 
-    # --- the wire -------------------------------------------------------------------------------------
 
-    async def _open(self, dsn: str) -> AsyncConnection[Any]:
-        if dsn.startswith("embedded:"):
-            from pgqueue.embedded import resolve  # only those who ask for it load the launcher
+def _lender(server: Any, prepare: bool) -> Lender:
+    if isinstance(server, str):
+        return Own(server, prepare)
+    if isinstance(server, AsyncConnection):
+        return Callers(server)
+    if hasattr(server, "getconn"):
+        return Pool(server, prepare)
+    raise BadValue(f"a DSN, or a connection or pool of psycopg, not {type(server).__name__}")
 
-            dsn = await blocking(resolve, dsn)
-        options = {"fallback_application_name": "pgqueue", "client_encoding": "utf8", **parameters(dsn)}
-        try:
-            conn = await AsyncConnection.connect(**options, autocommit=True)
-        except (psycopg.Error, OSError) as error:
-            raise cannot_connect(error, dsn, os.environ) from None  # its traceback may show the password
-        if not self._prepare:
-            conn.prepare_threshold = None
-        return conn
 
-    async def _run(self, statement: Statement[T]) -> T:
-        conn = await self.connection()
-        try:
-            cursor = AsyncRawCursor(conn, row_factory=tuple_row)
-            for name in ("json", "jsonb"):
-                cursor.adapters.register_loader(name, TextLoader)
-            async with cursor:
-                await cursor.execute(statement.sql.encode(), statement.params, binary=False)
-                columns = [column.name for column in cursor.description or ()]
-                reply = Reply(columns, await cursor.fetchall())
-        except psycopg.Error as error:
-            raise self._failure(error, conn) from error
-        except UnicodeError as error:
-            raise BadValue("a text is not UTF-8, or holds what the database cannot") from error
-        return statement.parse(reply)
+_HELD: ContextVar[Mapping[AsyncClient, Line]] = ContextVar("pgqueue", default=MappingProxyType({}))
+"""The connections of the transactions that are open in this thread or task."""
 
-    def _failure(self, error: psycopg.Error, conn: AsyncConnection[Any]) -> PgqueueError:
-        ours = from_server(error)
-        return ConnectionLost() if conn.closed and not isinstance(ours, ConnectionLost) else ours
+
+@asynccontextmanager
+async def _block(conn: AsyncConnection[Any]) -> AsyncIterator[None]:
+    """psycopg's transaction, whose end raises our errors."""
+    inner = conn.pgconn.transaction_status != IDLE
+    transaction = conn.transaction()
+    await transaction.__aenter__()
+    try:
+        yield
+    except BaseException:
+        if not await transaction.__aexit__(*sys.exc_info()):
+            raise
+        return
+    try:
+        await transaction.__aexit__(None, None, None)
+    except psycopg.Error as error:
+        if not conn.closed:
+            raise from_server(error) from error
+        raise (ConnectionLost if inner else InDoubt)(sqlstate=error.sqlstate) from error

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from pgqueue.codec import JsonText
 from pgqueue.errors import BadMessage
-from pgqueue.statements import JsonText
 
 BATCH_BYTES = 4 * 2**20
 """A batch is full at this size, however few its messages."""

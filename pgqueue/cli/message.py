@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,17 +22,16 @@ from pgqueue.cli.options import (
 )
 from pgqueue.cli.output import count, note, print_json, say, show
 from pgqueue.errors import PgqueueError
-from pgqueue.model import Message
+from pgqueue.model import COLUMNS, MessageRecord
 
 if TYPE_CHECKING:
-    from pgqueue._sync.client import Client
+    from pgqueue._sync.queue import Queue
 
-COLUMNS = ("msg_id", "read_ct", "enqueued_at", "last_read_at", "vt", "message", "headers")
 SHOWN = 10
 """So many ids are named in a line for people."""
 
 
-def _show(messages: list[Message], as_json: bool) -> None:
+def _show(messages: Sequence[MessageRecord[Any]], as_json: bool) -> None:
     show([{name: getattr(one, name) for name in COLUMNS} for one in messages], as_json, "no messages")
 
 
@@ -52,7 +51,7 @@ def read(queue: str, vt: int, qty: int, poll: float | None, as_json: bool, dsn: 
       pgqueue read orders --poll 60 --json
     """
     with server.client(dsn) as client:
-        _show(client.read_with_poll(queue, vt=vt, qty=qty, max_poll_seconds=poll or 0), as_json)
+        _show(client.queue(queue).read_with_poll(vt=vt, qty=qty, max_poll_seconds=poll or 0), as_json)
 
 
 @click.command()
@@ -68,7 +67,7 @@ def pop(queue: str, qty: int, as_json: bool, dsn: str | None) -> None:
       pgqueue pop orders --json
     """
     with server.client(dsn) as client:
-        _show(client.pop(queue, qty=qty), as_json)
+        _show(client.queue(queue).pop(qty=qty), as_json)
 
 
 @click.command()
@@ -85,7 +84,7 @@ def peek(queue: str, qty: int, after: int, as_json: bool, dsn: str | None) -> No
       pgqueue peek orders --qty 20 --after 100
     """
     with server.client(dsn) as client:
-        _show(client.peek(queue, qty=qty, after_msg_id=after), as_json)
+        _show(client.queue(queue).peek(qty=qty, after_msg_id=after), as_json)
 
 
 @click.command()
@@ -107,7 +106,7 @@ def archive(queue: str, ids: tuple[int | str, ...], as_json: bool, dsn: str | No
         "archived",
         as_json,
         dsn,
-        lambda client, wanted: client.archive_batch(queue, wanted),
+        lambda orders, wanted: orders.archive_many(wanted),
     )
 
 
@@ -129,7 +128,7 @@ def delete(queue: str, ids: tuple[int | str, ...], as_json: bool, dsn: str | Non
         "deleted",
         as_json,
         dsn,
-        lambda client, wanted: client.delete_batch(queue, wanted),
+        lambda orders, wanted: orders.delete_many(wanted),
     )
 
 
@@ -151,7 +150,7 @@ def set_vt(
     """
     wanted = all_ids(ids)
     with server.client(dsn) as client:
-        found = sorted(client.set_vt_batch(queue, wanted, vt), key=lambda one: one.msg_id)
+        found = sorted(client.queue(queue).set_vt_many(wanted, vt), key=lambda one: one.msg_id)
     _report_missing(queue, wanted, {one.msg_id for one in found})
     _show(found, as_json)
 
@@ -162,11 +161,11 @@ def _each(
     done: str,
     as_json: bool,
     dsn: str | None,
-    call: Callable[[Client, list[int]], list[int]],
+    call: Callable[[Queue[Any], list[int]], list[int]],
 ) -> None:
     """Do it to each id that is in the queue, and say which were not."""
     with server.client(dsn) as client:
-        found = set(call(client, wanted))
+        found = set(call(client.queue(queue), wanted))
     if as_json:
         print_json({"msg_id": one, done: one in found} for one in wanted)
     _report_missing(queue, wanted, found)

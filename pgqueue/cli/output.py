@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from pgqueue.statements import JsonText
+from pgqueue.codec import JsonText
 
 Row = Mapping[str, Any]
 Advance = Callable[[int, int], None]

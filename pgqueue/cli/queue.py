@@ -73,7 +73,7 @@ def drop(name: str, yes: bool, dsn: str | None) -> None:
       pgqueue queue drop orders --yes
     """
     with server.client(dsn) as client:
-        length = client.metrics(name).queue_length
+        length = client.queue(name).metrics().queue_length
         agreed(f"drop queue {name}, its {count(length, 'message')} and its archive?", yes)
         if not client.drop_queue(name):
             raise NoSuchQueue(f'queue "{name}" does not exist')
@@ -111,7 +111,7 @@ def show_(name: str, as_json: bool, dsn: str | None) -> None:
         throttles = {one.queue_name: one for one in client.list_notify_insert_throttles()}
         details = {
             **row(info),
-            **row(client.metrics(info.queue_name), "queue_name"),
+            **row(client.queue(info.queue_name).metrics(), "queue_name"),
             "topics": [one.pattern for one in client.list_topic_bindings(info.queue_name)],
             "notify_throttle_ms": None,
         }
@@ -143,7 +143,7 @@ def purge(name: str, as_json: bool, dsn: str | None) -> None:
       pgqueue queue purge orders
     """
     with server.client(dsn) as client:
-        purged = client.purge_queue(name)
+        purged = client.queue(name).purge()
     if as_json:
         print_json([{"queue_name": name, "purged": purged}])
     else:
@@ -162,5 +162,5 @@ def metrics(name: str | None, as_json: bool, dsn: str | None) -> None:
       pgqueue queue metrics orders
     """
     with server.client(dsn) as client:
-        found = client.metrics_all() if name is None else [client.metrics(name)]
+        found = client.metrics_all() if name is None else [client.queue(name).metrics()]
     show([row(one) for one in sorted(found, key=lambda one: one.queue_name)], as_json, "no queues")

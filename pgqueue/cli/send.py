@@ -13,8 +13,8 @@ import click
 from pgqueue.cli import json_input, server
 from pgqueue.cli.options import Moment, json_option, server_option, standard_input
 from pgqueue.cli.output import count, note, print_json, progress, say
+from pgqueue.codec import JsonText
 from pgqueue.errors import BadValue, ConnectionLost, PgqueueError
-from pgqueue.statements import JsonText
 
 if TYPE_CHECKING:
     from pgqueue._sync.client import Client
@@ -96,7 +96,7 @@ def send(
 
 def _send_one(errand: Errand, message: JsonText, dsn: str | None) -> None:
     with server.client(dsn) as client:
-        msg_id = client.send(errand.queue, message, headers=errand.headers, delay=errand.delay)
+        msg_id = client.queue(errand.queue).send(message, headers=errand.headers, delay=errand.delay)
     if errand.as_json:
         print_json([{"msg_id": msg_id}])
     else:
@@ -134,7 +134,7 @@ def _send_file(client: Client, errand: Errand, stream: IO[bytes]) -> list[int]:
 def _send_batch(client: Client, errand: Errand, batch: json_input.Batch) -> list[int]:
     headers = errand.headers and [errand.headers] * len(batch.messages)
     try:
-        return client.send_batch(errand.queue, batch.messages, headers=headers, delay=errand.delay)
+        return client.queue(errand.queue).send_many(batch.messages, headers=headers, delay=errand.delay)
     except BadValue as error:
         lines = f"lines {batch.first_line} to {batch.last_line}"
         raise type(error)(f"{lines}: {error}", sqlstate=error.sqlstate) from error

@@ -37,9 +37,9 @@ def address(dsn: str | None) -> str:
 def client(dsn: str | None) -> Iterator[Client]:
     """A connected client that leaves JSON as the text it is."""
     from pgqueue._sync.client import Client
-    from pgqueue.statements import AS_TEXT
+    from pgqueue.codec import AS_TEXT
 
-    with Client.connect(address(dsn), codec=AS_TEXT, prepare=False) as connected:
+    with Client.connect(address(dsn), codec=AS_TEXT, transaction_pooling=True) as connected:
         yield connected
 
 

@@ -200,7 +200,6 @@ def test_maintaining_for_ever_outlives_a_lost_connection(db: Database, bare: Non
     admin = db.connect(user=db.superuser)
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        assert process.stderr is not None
         process.stdout.readline()
         admin.execute("select pgmq.create_partitioned('parted', '10', '1000')")
         admin.execute("select pgmq.send('parted', '1') from generate_series(1, 200)")
@@ -208,7 +207,6 @@ def test_maintaining_for_ever_outlives_a_lost_connection(db: Database, bare: Non
             "select pg_terminate_backend(pid, 10000) from pg_stat_activity where application_name = 'pgqueue'"
         )
         admin.execute(ends)
-        assert "connection to the server was lost" in process.stderr.readline()
         assert "q_parted" in process.stdout.readline() + process.stdout.readline() + process.stdout.readline()
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=30)

@@ -1,0 +1,201 @@
+# The source of pgqueue/_sync/queue.py: after a change here run tools/unasync.py.
+"""The handle of a queue: its messages are sent, read and finished here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
+
+from pgqueue._async._compat import sleep
+from pgqueue._async.message import AsyncMessage
+from pgqueue.codec import Codec
+from pgqueue.model import MessageRecord, Metrics
+from pgqueue.statements.moment import When
+from pgqueue.statements.queue import QueueCalls
+from pgqueue.statements.statement import Statement
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Runs(Protocol):
+    """What a queue needs of a client."""
+
+    async def run(self, statement: Statement[R]) -> R: ...
+
+
+class AsyncQueue(Generic[T]):
+    """One queue, by its name. Made by `client.queue(name)`, which asks nothing of the server.
+
+    Every call raises a PgqueueError: NoSuchQueue, BadName, BadValue, BadMessage, NotInstalled, TooOld,
+    NotAllowed, Refused, Conflict, TimedOut, CannotConnect, ConnectionLost, or InDoubt when the connection
+    was lost while the server worked and nobody knows whether the call took effect.
+    """
+
+    def __init__(self, client: Runs, name: str, codec: Codec[T], headers: Codec[Any]) -> None:
+        self.name = name
+        self._client = client
+        self._codec = codec
+        self._headers = headers
+        make: partial[AsyncMessage[T]] = partial(AsyncMessage, self)
+        self._calls = QueueCalls(name, make, codec, headers)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
+    def decode(self, text: str | None) -> T:
+        """A body of this queue out of its JSON text. Raises BadMessage."""
+        return self._codec.decode(text)
+
+    def decode_headers(self, text: str | None) -> Any:
+        """Headers out of their JSON text."""
+        return None if text is None else self._headers.decode(text)
+
+    # --- sending ----------------------------------------------------------------------------------
+
+    async def send(self, message: T, *, headers: Any = None, delay: When | None = None) -> int:
+        """Send a message and give its id.
+
+        message: any JSON value, or what the queue's codec takes. headers: a JSON object.
+        delay: seconds, a timedelta or a datetime with a time zone; the message cannot be read before.
+        Raises BadMessage for what is not JSON.
+        """
+        return await self._client.run(self._calls.send(message, headers, delay))
+
+    async def send_many(
+        self,
+        messages: Iterable[T],
+        *,
+        headers: Sequence[Any] | None = None,
+        delay: When | None = None,
+    ) -> list[int]:
+        """Send several messages in one call, all or none, and give their ids in their order.
+
+        headers: one for each message. None is sent for no messages.
+        """
+        call = self._calls.send_batch(messages, headers, delay)
+        return await self._client.run(call) if call.params[0] else []
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    async def read(self, *, vt: int = 30, qty: int = 1, conditional: Any = None) -> list[AsyncMessage[T]]:
+        """Take up to qty messages that nobody else gets for vt seconds. They stay in the queue.
+
+        conditional: only messages that contain this JSON value.
+        """
+        return await self._client.run(self._calls.read(vt, qty, conditional))
+
+    async def read_one(self, *, vt: int = 30) -> AsyncMessage[T] | None:
+        """Take one message for vt seconds. None if there is none."""
+        found = await self._client.run(self._calls.read(vt, 1))
+        return found[0] if found else None
+
+    async def fetch(
+        self,
+        *,
+        vt: int = 30,
+        qty: int = 1,
+        done: Iterable[MessageRecord[Any] | int] = (),
+        archive: bool = False,
+    ) -> list[AsyncMessage[T]]:
+        """Finish messages and take the next in one call and one commit.
+
+        done: messages, which are deleted (or archived) where this delivery still holds the lease, and left
+        alone where not; or ids, which are deleted whoever has them. Not both.
+        """
+        finished = list(done)
+        leases = [one for one in finished if isinstance(one, MessageRecord)]
+        ids = [one.msg_id for one in leases] if leases else finished
+        counts = [one.read_ct for one in leases] if leases else None
+        return await self._client.run(self._calls.fetch(vt, qty, ids, counts, archive))  # type: ignore[arg-type]
+
+    async def read_with_poll(
+        self,
+        *,
+        vt: int = 30,
+        qty: int = 1,
+        max_poll_seconds: float = 5,
+        poll_interval_ms: int = 100,
+        conditional: Any = None,
+    ) -> list[AsyncMessage[T]]:
+        """Read, and while there is nothing read again for so long. The queue is asked at least once.
+
+        The wait is here and not in the server: between two looks no snapshot is held (unless the caller's
+        connection has a transaction open).
+        """
+        end = time.monotonic() + max_poll_seconds
+        while True:
+            found = await self.read(vt=vt, qty=qty, conditional=conditional)
+            left = end - time.monotonic()
+            if found or left <= 0:
+                return found
+            await sleep(min(left, poll_interval_ms / 1000))
+
+    async def read_grouped(self, *, vt: int = 30, qty: int = 1) -> list[AsyncMessage[T]]:
+        """Read in order within each group (header x-pgmq-group), the oldest group as far as it goes first."""
+        return await self._client.run(self._calls.read_grouped(vt, qty))
+
+    async def read_grouped_rr(self, *, vt: int = 30, qty: int = 1) -> list[AsyncMessage[T]]:
+        """Read in order within each group, one message of each group in turn."""
+        return await self._client.run(self._calls.read_grouped_rr(vt, qty))
+
+    async def read_grouped_head(self, *, vt: int = 30, qty: int = 1) -> list[AsyncMessage[T]]:
+        """Read the first message of each group, of at most qty groups."""
+        return await self._client.run(self._calls.read_grouped_head(vt, qty))
+
+    async def pop(self, *, qty: int = 1) -> list[AsyncMessage[T]]:
+        """Read and delete in one go: a message whose reader fails is lost."""
+        return await self._client.run(self._calls.pop(qty))
+
+    async def peek(self, *, qty: int = 10, after_msg_id: int = 0) -> list[AsyncMessage[T]]:
+        """Look at messages without taking them, by rising id; also those that are delayed or taken."""
+        return await self._client.run(self._calls.peek(qty, after_msg_id))
+
+    # --- what becomes of a message ----------------------------------------------------------------
+
+    async def archive(self, msg_id: int) -> bool:
+        """Move a message to the queue's archive. False if it is not in the queue."""
+        return await self._client.run(self._calls.archive(msg_id))
+
+    async def archive_many(self, msg_ids: Iterable[int]) -> list[int]:
+        """Move messages to the archive, and give the ids of those that were in the queue."""
+        return await self._client.run(self._calls.archive_batch(msg_ids))
+
+    async def delete(self, msg_id: int) -> bool:
+        """Delete a message. False if it is not in the queue."""
+        return await self._client.run(self._calls.delete(msg_id))
+
+    async def delete_many(self, msg_ids: Iterable[int]) -> list[int]:
+        """Delete messages, and give the ids of those that were in the queue."""
+        return await self._client.run(self._calls.delete_batch(msg_ids))
+
+    async def complete(self, message: MessageRecord[Any], *, archive: bool = True) -> None:
+        """Archive or delete a message, if that delivery still holds its lease. Raises LostLease."""
+        await self._client.run(self._calls.complete(message.msg_id, message.read_ct, archive))
+
+    async def set_vt(self, msg_id: int, vt: When) -> AsyncMessage[T] | None:
+        """Say when a message can be read again: in so many seconds (0: now), or at an instant.
+
+        None if it is not in the queue.
+        """
+        return await self._client.run(self._calls.set_vt(msg_id, vt))
+
+    async def set_vt_many(self, msg_ids: Iterable[int], vt: When) -> list[AsyncMessage[T]]:
+        """The same for several messages; gives those that are in the queue."""
+        return await self._client.run(self._calls.set_vt_batch(msg_ids, vt))
+
+    async def set_lease(self, message: MessageRecord[Any], vt: When) -> AsyncMessage[T]:
+        """set_vt, if that delivery still holds its lease. Raises LostLease."""
+        return await self._client.run(self._calls.set_lease(message.msg_id, message.read_ct, vt))
+
+    # --- the whole queue --------------------------------------------------------------------------
+
+    async def metrics(self) -> Metrics:
+        """Counts and ages of the queue."""
+        return await self._client.run(self._calls.metrics())
+
+    async def purge(self) -> int:
+        """Delete all messages, and say how many there were. The archive stays."""
+        return await self._client.run(self._calls.purge())

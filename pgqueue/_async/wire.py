@@ -1,0 +1,131 @@
+# The source of pgqueue/_sync/wire.py: after a change here run tools/unasync.py.
+"""The wire: one statement on one psycopg connection."""
+
+from __future__ import annotations
+
+import select
+from time import monotonic
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import AsyncConnection, AsyncRawCursor
+from psycopg.pq import TransactionStatus
+from psycopg.pq.abc import PGresult
+from psycopg.rows import tuple_row
+from psycopg.types.numeric import Int8Dumper
+from psycopg.types.string import TextLoader
+
+from pgqueue.errors import BadValue, Conflict, ConnectionLost, InDoubt, PgqueueError
+from pgqueue.sqlstate import from_server
+from pgqueue.statements.queue import probe
+from pgqueue.statements.statement import Reply, Statement
+
+T = TypeVar("T")
+
+IDLE = TransactionStatus.IDLE
+BY_NAME_SECONDS = 60.0
+"""A queue found without compiled functions is looked at again after so long."""
+
+
+class Line:
+    """A connection, and what calls on it need."""
+
+    __slots__ = ("_ways", "conn", "cursor")
+
+    def __init__(self, conn: AsyncConnection[Any]) -> None:
+        self.conn = conn
+        self.cursor = AsyncRawCursor(conn, row_factory=tuple_row)
+        adapters = self.cursor.adapters
+        adapters.register_loader("json", TextLoader)
+        adapters.register_loader("jsonb", TextLoader)
+        adapters.register_dumper(int, Int8Dumper)  # one type for all: one prepared statement
+        server = conn.pgconn
+        self._ways = _WAYS.setdefault((server.host, server.port, server.db), {})
+
+    async def run(self, statement: Statement[T]) -> T:
+        """The result of a statement. Raises a PgqueueError.
+
+        A connection lost in an open transaction is ConnectionLost, outside one InDoubt.
+        """
+        queue = statement.queue
+        if queue is None or not await self._is_compiled(queue):
+            return statement.parse(await self._reply(statement.sql, statement.params, ()))
+        try:
+            sql, params = statement.compiled or b"", statement.params[:-1]
+            return statement.parse(await self._reply(sql, params, statement.shape))
+        except PgqueueError as error:
+            if error.sqlstate != "42883":
+                raise
+            self.forget(queue)
+            if self.conn.pgconn.transaction_status != IDLE:
+                said = f'queue "{queue}" was dropped, or is not compiled any more: run the transaction again'
+                raise Conflict(said, sqlstate=error.sqlstate) from error
+        if not await self._is_compiled(queue):
+            return statement.parse(await self._reply(statement.sql, statement.params, ()))
+        return statement.parse(await self._reply(sql, params, statement.shape))
+
+    def forget(self, queue: str) -> None:
+        """Look again at the next call whether the queue has compiled functions."""
+        self._ways.pop(queue, None)
+
+    async def _is_compiled(self, queue: str) -> bool:
+        until = self._ways.get(queue)
+        if until is None or until < monotonic():
+            question = probe(queue)
+            compiled = question.parse(await self._reply(question.sql, question.params, ()))
+            until = self._ways[queue] = ALWAYS if compiled else monotonic() + BY_NAME_SECONDS
+        return until == ALWAYS
+
+    async def _reply(self, sql: bytes, params: tuple[Any, ...], shape: tuple[str, ...]) -> Reply:
+        """What the server answers. A text with a star is not prepared: its columns may change."""
+        cursor, conn = self.cursor, self.conn
+        alone = conn.autocommit and conn.pgconn.transaction_status == IDLE
+        try:
+            await cursor.execute(sql, params, prepare=bool(shape) or b"*" not in sql, binary=False)
+            rows = await cursor.fetchall()
+        except psycopg.Error as error:
+            if not conn.closed:
+                raise from_server(error) from error
+            kind = InDoubt if alone else ConnectionLost
+            raise kind(sqlstate=error.sqlstate) from error
+        except UnicodeError as error:
+            raise BadValue("a text is not UTF-8, or holds what the database cannot") from error
+        return Reply(shape or _names(cursor.pgresult), rows)
+
+
+ALWAYS = float("inf")
+_WAYS: dict[tuple[bytes, bytes, bytes], dict[str, float]] = {}
+"""By server and database: until when a queue is called by its name; ALWAYS means by its compiled functions.
+
+Of the process and not of a client: a client made for one request need not ask again.
+"""
+
+
+def _names(result: PGresult | None) -> list[str]:
+    if result is None:
+        return []
+    return [(result.fname(at) or b"").decode() for at in range(result.nfields)]
+
+
+async def is_lost(conn: AsyncConnection[Any]) -> bool:
+    """Whether the server has ended an idle connection. Sends nothing unless the server spoke unasked."""
+    if conn.closed:
+        return True
+    spoke = False
+    try:
+        while _readable(conn.pgconn.socket):
+            conn.pgconn.consume_input()
+            spoke = True
+        if spoke:  # a farewell, perhaps, whose end is not here yet
+            await conn.execute("")
+    except psycopg.Error:
+        return True
+    return False
+
+
+def _readable(socket: int) -> bool:
+    if not hasattr(select, "poll"):  # Windows
+        return bool(select.select([socket], [], [], 0)[0])
+    poll = select.poll()
+    poll.register(socket, select.POLLIN)
+    return bool(poll.poll(0))

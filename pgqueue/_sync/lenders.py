@@ -1,0 +1,170 @@
+# Made of pgqueue/_async/lenders.py by tools/unasync.py: change that file, not this one.
+"""Who lends a client the connection for a call: the client's own, a pool, or the caller's."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Protocol
+
+import psycopg
+from psycopg import Connection
+
+from pgqueue._sync._compat import Lock, blocking
+from pgqueue._sync.wire import IDLE, Line, is_lost
+from pgqueue.dsn import cannot_connect, parameters
+from pgqueue.errors import CannotConnect, ConnectionLost
+
+if TYPE_CHECKING:
+    from psycopg_pool import ConnectionPool
+
+
+class Lender(Protocol):
+    """Lends a connection for one call or one transaction.
+
+    replaces: a lost connection can be had anew; without a transaction each call commits by itself
+    """
+
+    replaces: bool
+
+    def lend(self) -> Line:
+        """A connection that works, for the borrower alone. Raises CannotConnect, ConnectionLost."""
+        ...
+
+    def take_back(self, line: Line) -> None: ...
+
+    def open(self) -> Connection[Any] | None:
+        """A further connection of the client's own, to listen on; None where there can be none."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Own:
+    """One connection by a DSN, opened at the first call, and again when it was lost."""
+
+    replaces = True
+
+    def __init__(self, dsn: str, prepare: bool) -> None:
+        self._dsn = dsn
+        self._prepare = prepare
+        self._line: Line | None = None
+        self._lock = Lock()
+
+    def lend(self) -> Line:
+        self._lock.acquire()
+        try:
+            if self._line is None or is_lost(self._line.conn):
+                self.close()
+                self._line = Line(self.open())
+            return self._line
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def take_back(self, line: Line) -> None:
+        self._lock.release()
+
+    def open(self) -> Connection[Any]:
+        """A new connection. Raises BadDsn, CannotConnect, EmbeddedError."""
+        dsn = self._dsn
+        if dsn.startswith("embedded:"):
+            from pgqueue.embedded import resolve  # only those who ask for it load the launcher
+
+            dsn = blocking(resolve, dsn)
+        options = {"fallback_application_name": "pgqueue", "client_encoding": "utf8", **parameters(dsn)}
+        try:
+            conn = Connection.connect(**options, autocommit=True)
+        except (psycopg.Error, OSError) as error:
+            raise cannot_connect(error, dsn, os.environ) from None  # its traceback may show the password
+        if not self._prepare:
+            conn.prepare_threshold = None
+        return conn
+
+    def close(self) -> None:
+        if self._line is not None:
+            line, self._line = self._line, None
+            line.conn.close()
+
+
+class Pool:
+    """Connections of a psycopg_pool that the caller owns. While lent, a connection commits each call."""
+
+    replaces = True
+
+    def __init__(self, pool: ConnectionPool[Any], prepare: bool) -> None:
+        self._pool = pool
+        self._prepare = prepare
+        self._lines: dict[int, Line] = {}
+        self._found: dict[int, tuple[bool, int | None]] = {}
+
+    def lend(self) -> Line:
+        for _ in range(self._pool.max_size + 1):  # after a restart of the server all of them are lost
+            try:
+                conn = self._pool.getconn()
+            except psycopg.Error as error:
+                raise CannotConnect(f"the pool gave no connection: {error}") from error
+            if not is_lost(conn):
+                return self._prepared(conn)
+            self._pool.putconn(conn)
+        raise ConnectionLost()
+
+    def take_back(self, line: Line) -> None:
+        conn = line.conn
+        autocommit, threshold = self._found.pop(id(conn))
+        if conn.pgconn.transaction_status == IDLE:
+            conn.prepare_threshold = threshold
+            if not autocommit:
+                conn.set_autocommit(False)
+        self._pool.putconn(conn)
+
+    def _prepared(self, conn: Connection[Any]) -> Line:
+        """The connection set for our calls; how it was found is kept for when it goes back."""
+        self._found[id(conn)] = (conn.autocommit, conn.prepare_threshold)
+        if not conn.autocommit:
+            conn.set_autocommit(True)
+        if not self._prepare:
+            conn.prepare_threshold = None
+        line = self._lines.get(id(conn))
+        if line is None or line.conn is not conn:
+            self._lines = {at: one for at, one in self._lines.items() if not one.conn.closed}
+            line = self._lines[id(conn)] = Line(conn)
+        return line
+
+    def open(self) -> Connection[Any]:
+        line = self.lend()
+        info = line.conn.info
+        options: dict[str, Any] = {**info.get_parameters(), "password": info.password}
+        self.take_back(line)
+        try:
+            return Connection.connect(**options, autocommit=True)
+        except (psycopg.Error, OSError) as error:
+            raise cannot_connect(error, info.dsn, os.environ) from None
+
+    def close(self) -> None:
+        self._lines.clear()
+
+
+class Callers:
+    """A connection of the caller's: the client neither begins, commits nor closes anything on it."""
+
+    replaces = False
+
+    def __init__(self, conn: Connection[Any]) -> None:
+        self._line = Line(conn)
+        self._lock = Lock()
+
+    def lend(self) -> Line:
+        self._lock.acquire()
+        if self._line.conn.closed:
+            self._lock.release()
+            raise ConnectionLost()
+        return self._line
+
+    def take_back(self, line: Line) -> None:
+        self._lock.release()
+
+    def open(self) -> None:
+        return None
+
+    def close(self) -> None:
+        pass

@@ -1,0 +1,1 @@
+"""Each call of pgmq's and pgqueue's SQL as a value."""

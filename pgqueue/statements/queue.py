@@ -1,0 +1,248 @@
+"""Calls on one queue: by its compiled functions where it has them, else by its name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, TypeVar
+
+from pgqueue.codec import JSON, Codec
+from pgqueue.errors import BadValue, LostLease
+from pgqueue.model import COLUMNS, MessageRecord, Metrics
+from pgqueue.names import lower
+from pgqueue.statements.moment import When, is_now, moment
+from pgqueue.statements.statement import Reply, Statement, number, numbers, only, truth
+
+T = TypeVar("T")
+R = TypeVar("R")
+M = TypeVar("M", bound=MessageRecord[Any])
+
+_LIST = ", ".join(f"m.{column}" for column in COLUMNS)
+_LEASE = """\
+with mine as materialized (
+    select m.msg_id from {table} m where m.msg_id = $1::bigint and m.read_ct = $2::integer for update
+)
+select {list} from mine cross join lateral {function} m"""
+
+
+class QueueCalls(Generic[T, M]):
+    """The statements of one queue.
+
+    make: a message of the values of its columns, in the order of COLUMNS
+    codec: for bodies; headers: for headers
+    """
+
+    def __init__(
+        self,
+        queue_name: str,
+        make: Callable[..., M],
+        codec: Codec[T] = JSON,
+        headers: Codec[Any] = JSON,
+    ) -> None:
+        if not queue_name.isascii() and queue_name.encode(errors="replace").decode() != queue_name:
+            raise BadValue("a queue's name is not UTF-8")
+        self.queue_name = queue_name
+        self.codec = codec
+        self.headers = headers
+        self._make = make
+        self._texts: dict[tuple[str, str, str], tuple[bytes, bytes]] = {}
+
+    # --- sending ----------------------------------------------------------------------------------
+
+    def send(self, message: T, headers: Any = None, delay: When | None = None) -> Statement[int]:
+        params = (self.codec.encode(message), self._headers(headers))
+        if delay is None or is_now(delay):
+            sql, compiled = self._scalar("send", "send", "$1::jsonb, $2::jsonb")
+            return self._statement(sql, compiled, params, number)
+        due = moment(delay, 3)
+        sql, compiled = self._scalar("send", "send", "$1::jsonb, $2::jsonb, {}", due.sql, due.compiled)
+        return self._statement(sql, compiled, (*params, due.param), number)
+
+    def send_batch(
+        self, messages: Iterable[T], headers: Sequence[Any] | None = None, delay: When | None = None
+    ) -> Statement[list[int]]:
+        heads = None if headers is None else [self._headers(one) for one in headers]
+        params = ([self.codec.encode(message) for message in messages], heads)
+        if delay is None or is_now(delay):
+            sql, compiled = self._scalar("send_batch", "send_batch", "$1::jsonb[], $2::jsonb[]")
+            return self._statement(sql, compiled, params, numbers)
+        due = moment(delay, 3)
+        arguments = "$1::jsonb[], $2::jsonb[], {}"
+        sql, compiled = self._scalar("send_batch", "send_batch", arguments, due.sql, due.compiled)
+        return self._statement(sql, compiled, (*params, due.param), numbers)
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    def read(self, vt: int, qty: int, conditional: Any = None) -> Statement[list[M]]:
+        if conditional is not None:
+            sql = b"select * from pgmq.read($1::text, $2::integer, $3::integer, $4::jsonb)"
+            return Statement(sql, (self.queue_name, vt, qty, JSON.encode(conditional)), self.messages)
+        sql, compiled = self._records("read", "pgmq.read", "$1::integer, $2::integer")
+        return self._statement(sql, compiled, (vt, qty), self.messages, COLUMNS)
+
+    def fetch(
+        self, vt: int, qty: int, done: list[int], done_ct: list[int] | None, archive: bool
+    ) -> Statement[list[M]]:
+        arguments = "$1::integer, $2::integer, $3::bigint[], $4::integer[], $5::boolean"
+        sql, compiled = self._records("fetch", "pgqueue.fetch", arguments)
+        return self._statement(sql, compiled, (vt, qty, done, done_ct, archive), self.messages, COLUMNS)
+
+    def read_grouped(self, vt: int, qty: int) -> Statement[list[M]]:
+        return self._grouped("read_grouped", vt, qty)
+
+    def read_grouped_rr(self, vt: int, qty: int) -> Statement[list[M]]:
+        return self._grouped("read_grouped_rr", vt, qty)
+
+    def read_grouped_head(self, vt: int, qty: int) -> Statement[list[M]]:
+        return self._grouped("read_grouped_head", vt, qty)
+
+    def pop(self, qty: int) -> Statement[list[M]]:
+        sql, compiled = self._records("pop", "pgmq.pop", "$1::integer")
+        return self._statement(sql, compiled, (qty,), self.messages, COLUMNS)
+
+    def peek(self, qty: int, after_msg_id: int) -> Statement[list[M]]:
+        sql = b"select * from pgqueue.peek($1::text, $2::integer, $3::bigint)"
+        return Statement(sql, (self.queue_name, qty, after_msg_id), self.messages, looks=True)
+
+    # --- what becomes of a message ----------------------------------------------------------------
+
+    def archive(self, msg_id: int) -> Statement[bool]:
+        sql, compiled = self._scalar("archive", "archive", "$1::bigint")
+        return self._statement(sql, compiled, (msg_id,), truth)
+
+    def archive_batch(self, msg_ids: Iterable[int]) -> Statement[list[int]]:
+        sql, compiled = self._scalar("archive_batch", "archive", "$1::bigint[]")
+        return self._statement(sql, compiled, (list(msg_ids),), numbers)
+
+    def delete(self, msg_id: int) -> Statement[bool]:
+        sql, compiled = self._scalar("delete", "delete", "$1::bigint")
+        return self._statement(sql, compiled, (msg_id,), truth)
+
+    def delete_batch(self, msg_ids: Iterable[int]) -> Statement[list[int]]:
+        sql, compiled = self._scalar("delete_batch", "delete", "$1::bigint[]")
+        return self._statement(sql, compiled, (list(msg_ids),), numbers)
+
+    def complete(self, msg_id: int, read_ct: int, archive: bool) -> Statement[None]:
+        arguments = "$1::bigint, $2::integer, $3::boolean"
+        sql, compiled = self._scalar("complete", "complete", arguments, schema="pgqueue")
+        return self._statement(sql, compiled, (msg_id, read_ct, archive), lambda reply: None)
+
+    def set_vt(self, msg_id: int, vt: When) -> Statement[M | None]:
+        due = moment(vt, 2)
+        sql, compiled = self._records("set_vt", "pgmq.set_vt", "$1::bigint, {}", due.sql, due.compiled)
+        return self._statement(sql, compiled, (msg_id, due.param), self._first, COLUMNS)
+
+    def set_vt_batch(self, msg_ids: Iterable[int], vt: When) -> Statement[list[M]]:
+        due = moment(vt, 2)
+        sql, compiled = self._records(
+            "set_vt_batch", "pgmq.set_vt", "$1::bigint[], {}", due.sql, due.compiled
+        )
+        return self._statement(sql, compiled, (list(msg_ids), due.param), self.messages, COLUMNS)
+
+    def set_lease(self, msg_id: int, read_ct: int, vt: When) -> Statement[M]:
+        """set_vt for who holds the lease. Its parse raises LostLease."""
+        due = moment(vt, 3)
+        table = f"pgmq.{_ident(f'q_{lower(self.queue_name)}')}"
+        compiled = _LEASE.format(
+            table=table, list=_LIST, function=f"{self._function('set_vt')}(mine.msg_id, {due.compiled})"
+        )
+        sql = _LEASE.format(
+            table=table, list="m.*", function=f"pgmq.set_vt($4::text, mine.msg_id, {due.sql})"
+        )
+
+        def parse(reply: Reply) -> M:
+            found = self.messages(reply)
+            if not found:
+                raise LostLease(
+                    f"the lease on message {msg_id}, delivery {read_ct}, is lost", sqlstate="PQ001"
+                )
+            return found[0]
+
+        return self._statement(sql.encode(), compiled.encode(), (msg_id, read_ct, due.param), parse, COLUMNS)
+
+    # --- the whole queue --------------------------------------------------------------------------
+
+    def metrics(self) -> Statement[Metrics]:
+        sql = b"select * from pgmq.metrics($1::text)"
+        return Statement(sql, (self.queue_name,), only(Metrics), looks=True)
+
+    def purge(self) -> Statement[int]:
+        return Statement(b"select pgmq.purge_queue($1::text)", (self.queue_name,), number)
+
+    # --- texts ------------------------------------------------------------------------------------
+
+    def _scalar(
+        self,
+        function: str,
+        by_name: str,
+        arguments: str,
+        late: str = "",
+        late_compiled: str = "",
+        schema: str = "pgmq",
+    ) -> tuple[bytes, bytes]:
+        """A call that gives plain values, by name and compiled. late: for the {} in the arguments."""
+        key = (function, arguments, late)
+        if key not in self._texts:
+            place = len(re.findall(r"\$\d", arguments + late)) + 1
+            sql = f"select {schema}.{by_name}(${place}::text, {arguments.format(late)})"
+            compiled = f"select {self._function(function)}({arguments.format(late_compiled)})"
+            self._texts[key] = (sql.encode(), compiled.encode())
+        return self._texts[key]
+
+    def _records(
+        self, function: str, by_name: str, arguments: str, late: str = "", late_compiled: str = ""
+    ) -> tuple[bytes, bytes]:
+        """A call that gives messages, by name and compiled."""
+        key = (function, arguments, late)
+        if key not in self._texts:
+            place = len(re.findall(r"\$\d", arguments + late)) + 1
+            sql = f"select * from {by_name}(${place}::text, {arguments.format(late)})"
+            compiled = f"select {_LIST} from {self._function(function)}({arguments.format(late_compiled)}) m"
+            self._texts[key] = (sql.encode(), compiled.encode())
+        return self._texts[key]
+
+    def _grouped(self, function: str, vt: int, qty: int) -> Statement[list[M]]:
+        sql = f"select * from pgmq.{function}($1::text, $2::integer, $3::integer)"
+        return Statement(sql.encode(), (self.queue_name, vt, qty), self.messages)
+
+    def _function(self, suffix: str) -> str:
+        return f"pgqueue.{_ident(f'{lower(self.queue_name)}${suffix}')}"
+
+    def _statement(
+        self,
+        sql: bytes,
+        compiled: bytes,
+        params: tuple[Any, ...],
+        parse: Callable[[Reply], R],
+        shape: tuple[str, ...] = (),
+    ) -> Statement[R]:
+        return Statement(sql, (*params, self.queue_name), parse, self.queue_name, compiled, shape)
+
+    def _headers(self, value: Any) -> str | None:
+        return None if value is None else self.headers.encode(value)
+
+    # --- replies ----------------------------------------------------------------------------------
+
+    def messages(self, reply: Reply) -> list[M]:
+        """Rows as messages, by the names of columns: other servers have other ones."""
+        make = self._make
+        if reply.columns is COLUMNS:
+            return [make(*row) for row in reply.rows]
+        places = {name: place for place, name in enumerate(reply.columns)}
+        wanted = [places.get(name) for name in COLUMNS]
+        return [make(*[None if at is None else row[at] for at in wanted]) for row in reply.rows]
+
+    def _first(self, reply: Reply) -> M | None:
+        return next(iter(self.messages(reply)), None)
+
+
+def probe(queue_name: str) -> Statement[bool]:
+    """Whether the queue has compiled functions, asked so that it cannot fail."""
+    sql = b"""\
+select lower($1::text) = $2::text and strpos($1::text, '$') = 0
+    and to_regproc('pgqueue.' || quote_ident($2::text || '$send')) is not null"""
+    return Statement(sql, (queue_name, lower(queue_name)), truth, looks=True)
+
+
+def _ident(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
