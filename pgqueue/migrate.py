@@ -42,9 +42,14 @@ class Status:
         return self.kind == "pgqueue" and not self.pending and self.package_version == package_version()
 
 
-def status(conn: psycopg.Connection) -> Status:
-    """Say what is installed. Reads only; ends the transaction that it began."""
-    newest = migrations()[-1].id
+def status(conn: psycopg.Connection, steps: Sequence[Migration] | None = None) -> Status:
+    """Say what is installed. Reads only; ends the transaction that it began.
+
+    Args:
+        steps: The migrations there are; those of this package if not given.
+    """
+    steps = steps or migrations()
+    newest = steps[-1].id
     with _transaction(conn):
         extension = _scalar(conn, "select extversion from pg_catalog.pg_extension where extname = 'pgmq'")
         if extension is not None:
@@ -74,7 +79,7 @@ def status(conn: psycopg.Connection) -> Status:
             newest_schema_version=newest,
             queues=row[2],
             compiled_queues=row[3],
-            pending=tuple(m.name for m in migrations() if m.id not in applied),
+            pending=tuple(step.name for step in steps if step.id not in applied),
         )
 
 
@@ -110,14 +115,15 @@ def upgrade(
     Raises:
         NotInstalled, ForeignInstallation, TooNew: nothing was changed.
     """
-    found = status(conn)
+    steps = steps or migrations()
+    found = status(conn, steps)
     _refuse(found)
     if found.kind == "absent":
         raise NotInstalled
     with _transaction(conn):
         conn.execute(_LOCK)
         applied = _applied(conn)
-        pending = [m for m in steps or migrations() if m.id not in applied]
+        pending = [m for m in steps if m.id not in applied]
         if not pending and found.current:
             return ()
         done = [f"migration {m.id:04d} {m.name}" for m in pending]

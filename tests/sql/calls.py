@@ -37,7 +37,6 @@ BY_NAME = {
     "p_way": "'head'",
     "p_text": "'x'",
     "p_relation": "'pgmq.q_orders'",
-    "max_poll_seconds": "1",
     "p_ahead": "2",
 }
 BY_TYPE = {
@@ -56,13 +55,14 @@ BY_TYPE = {
 }
 
 
-def calls(conn: Connection, *schemas: str) -> dict[str, str]:
-    """A call of each function by its signature."""
+def calls(conn: Connection, *schemas: str, poll: int = 0) -> dict[str, str]:
+    """A call of each function by its signature. poll: for how many seconds those wait that do."""
+    by_name = BY_NAME | {"max_poll_seconds": str(poll)}
     made = {}
     for schema, name, signature, types, names in rows(conn, FUNCTIONS, list(schemas)):
         padded = [*names, *[""] * (len(types) - len(names))]
         arguments = [
-            f"{BY_NAME.get(parameter, BY_TYPE[kind])}::{kind}"
+            f"{by_name.get(parameter, BY_TYPE[kind])}::{kind}"
             for parameter, kind in zip(padded, types, strict=True)
         ]
         if name.startswith("create") and "fifo" not in name:

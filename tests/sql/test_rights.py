@@ -185,7 +185,7 @@ def test_a_role_needs_the_rights_that_pgmq_asks(db: Database, reference_db: Data
         user = database.connect(user=role)
         statements = {
             signature: statement
-            for signature, statement in calls(owner, "pgmq").items()
+            for signature, statement in calls(owner, "pgmq", poll=1).items()
             if not signature.startswith("pgmq._") and "partitioned" not in signature
         }
         works.append({s: state == "" for s, state in outcomes(user, statements).items()})
