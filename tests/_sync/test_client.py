@@ -1,35 +1,21 @@
 # Made of tests/_async/test_client.py by tools/unasync.py: change that file, not this one.
-"""The client against a real server: every call, what it refuses, and whose transaction it is."""
+"""The client against a real server: connections, transactions, and what concerns all queues."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime, timedelta, timezone
-from decimal import Decimal
 from typing import Any
 
 import psycopg
 import pytest
-from psycopg.adapt import Loader
-from psycopg.types.json import set_json_dumps, set_json_loads
 
-from pgqueue import Client, Codec, JsonText, Message
+from pgqueue import Client
 from pgqueue.errors import (
     BadDsn,
-    BadMessage,
-    BadName,
-    BadValue,
     CannotConnect,
     Conflict,
-    ConnectionLost,
     NoSuchQueue,
-    NotAllowed,
-    NotInstalled,
-    PgqueueError,
-    Refused,
     TimedOut,
 )
-from pgqueue.statements import AS_TEXT, When
 from tests.databases import Database
 
 
@@ -40,200 +26,24 @@ def count(db: Database, queue: str = "orders") -> int:
     return int(row[0])
 
 
-# --- the life of a message -------------------------------------------------------------------------
-
-
-def test_a_message_is_sent_read_and_archived(client: Client) -> None:
-    client.create("orders")
-    msg_id = client.send("orders", {"n": 1}, headers={"x-pgmq-group": "a"})
-    (message,) = client.read("orders", vt=30, qty=5)
-    assert (message.msg_id, message.read_ct, message.message) == (msg_id, 1, {"n": 1})
-    assert message.headers == {"x-pgmq-group": "a"}
-    assert message.last_read_at is not None
-    assert timedelta(seconds=29) < message.vt - message.last_read_at < timedelta(seconds=31)
-    assert client.read("orders") == []
-    assert client.archive("orders", msg_id) is True
-    assert client.archive("orders", msg_id) is False
-    assert client.delete("orders", msg_id) is False
-
-
-def test_batches_answer_with_the_ids_that_were_there(client: Client) -> None:
-    client.create("orders")
-    ids = client.send_batch("orders", [1, 2, 3, 4], headers=[None, {"a": 1}, None, {}])
-    assert ids == [1, 2, 3, 4]
-    assert [m.headers for m in client.read("orders", vt=0, qty=10)] == [None, {"a": 1}, None, {}]
-    assert client.archive_batch("orders", [1, 99]) == [1]
-    assert client.delete_batch("orders", [2, 98]) == [2]
-    assert sorted(m.msg_id for m in client.set_vt_batch("orders", [3, 4, 97], 0)) == [3, 4]
-    assert client.delete_batch("orders", []) == []
-
-
-def test_pop_takes_several_in_order(client: Client) -> None:
-    """Case 137."""
-    client.create("orders")
-    client.send_batch("orders", list("abcde"))
-    assert [m.message for m in client.pop("orders", qty=3)] == ["a", "b", "c"]
-    assert [m.message for m in client.pop("orders")] == ["d"]
-
-
-def test_peek_changes_nothing(client: Client) -> None:
-    """Case 132."""
-    client.create("orders")
-    client.send_batch("orders", [1, 2, 3])
-    first = client.peek("orders", qty=2)
-    assert [m.message for m in first] == [1, 2]
-    assert client.peek("orders", qty=2) == first
-    assert [m.message for m in client.peek("orders", after_msg_id=2)] == [3]
-    assert [m.read_ct for m in client.read("orders", qty=3)] == [1, 1, 1]
-
-
-def test_a_queue_that_is_empty_gives_nothing(client: Client) -> None:
-    """Case 104."""
-    client.create("orders")
-    assert client.pop("orders") == []
-    assert client.read("orders") == []
-    assert client.set_vt("orders", 1, 5) is None
-
-
-@pytest.mark.parametrize("body", [None, True, 0, 1.5, "text", [], {}, {"a": [1, {"b": None}]}, "ü\u2028"])
-def test_any_json_value_is_a_message(client: Client, body: Any) -> None:
-    """Cases 96 and 146."""
-    client.create("orders")
-    client.send("orders", body)
-    client.send_batch("orders", [body, body])
-    assert [m.message for m in client.read("orders", qty=9)] == [body] * 3
-
-
-def test_numbers_keep_their_digits(db: Database, client: Client) -> None:
-    long = "12345678901234567890.123456789012345678901234567890"
-    client.create("orders")
-    client.send("orders", JsonText(long))
-    client.send("orders", JsonText("1" * 5000))
-    assert [m.message for m in client.read("orders", qty=2, vt=0)] == [float(long), Decimal("1" * 5000)]
-    with Client(db.dsn, codec=AS_TEXT) as exact:
-        assert [m.message for m in exact.read("orders", qty=2)] == [long, "1" * 5000]
-
-
-@pytest.mark.parametrize("body", [object(), float("nan"), {1, 2}, b"bytes", "\ud800", "a\x00b"])
-def test_what_is_not_json_is_refused(client: Client, body: Any) -> None:
-    client.create("orders")
-    with pytest.raises(BadMessage):
-        client.send("orders", body)
-    with pytest.raises(BadMessage):
-        client.send_batch("orders", [1, body])
-    assert client.read("orders", qty=9) == []
-
-
-def test_a_codec_makes_and_reads_the_bodies(db: Database) -> None:
-    codec = Codec(dumps=lambda value: f'"<{value}>"', loads=str)
-    with Client(db.dsn, codec=codec) as client:
-        client.create("orders")
-        client.send("orders", "x")
-        assert [m.message for m in client.read("orders")] == ['"<x>"']
-
-
-# --- delays and timeouts ---------------------------------------------------------------------------
-
-NOW = datetime.now(timezone.utc)
-
-
-@pytest.mark.parametrize(
-    ("delay", "seconds"),
-    [
-        (None, 0),
-        (0, 0),
-        (30, 30),
-        (-30, -30),
-        (1.5, 1.5),
-        (timedelta(minutes=1), 60),
-        (timedelta(0), 0),
-        (timedelta(milliseconds=2500), 2.5),
-        (NOW + timedelta(hours=1), 3600),
-    ],
-)
-def test_a_delay_is_seconds_or_an_instant(
-    client: Client, db: Database, delay: When | None, seconds: float
-) -> None:
-    """Cases 87, 115, 117: every form resolves to one function, single and batch."""
-    client.create("orders")
-    for headers in (None, {"a": 1}):
-        client.send("orders", 1, headers=headers, delay=delay)
-        client.send_batch("orders", [1], headers=headers and [headers], delay=delay)
-    rows = db.connect().execute("select extract(epoch from vt - enqueued_at)::float from pgmq.q_orders")
-    found = [row[0] for row in rows]
-    slack = 600 if isinstance(delay, datetime) else 1  # NOW is when the tests were collected
-    assert len(found) == 4
-    assert all(seconds - slack < one < seconds + slack for one in found), found
-
-
-@pytest.mark.parametrize("bad", [datetime(2030, 1, 1), "30", True])
-def test_a_moment_without_a_zone_is_refused(client: Client, bad: Any) -> None:
-    """Case 118."""
-    client.create("orders")
-    with pytest.raises(BadValue):
-        client.send("orders", 1, delay=bad)
-    with pytest.raises(BadValue):
-        client.set_vt("orders", 1, bad)
-
-
-def test_set_vt_hides_and_gives_back(client: Client) -> None:
-    """Cases 100, 103, 118."""
-    client.create("orders")
-    client.send("orders", 1)
-    moment = datetime(2040, 5, 6, 7, 8, 9, tzinfo=timezone(timedelta(hours=2)))
-    later = client.set_vt("orders", 1, moment)
-    assert isinstance(later, Message)
-    assert later.vt == moment
-    assert client.read("orders") == []
-    client.set_vt("orders", 1, 0)
-    (message,) = client.read("orders", vt=60)
-    client.set_vt_batch("orders", [message.msg_id], timedelta(seconds=-1))
-    assert [m.read_ct for m in client.read("orders")] == [2]
-
-
-def test_waiting_looks_at_least_once(client: Client) -> None:
-    """Case 52."""
-    client.create("orders")
-    assert client.read_with_poll("orders", max_poll_seconds=0) == []
-    client.send("orders", 1, delay=0.3)
-    assert client.read_with_poll("orders", max_poll_seconds=0) == []
-    assert len(client.read_with_poll("orders", max_poll_seconds=30, poll_interval_ms=20)) == 1
-
-
-def test_read_can_ask_for_what_a_message_contains(client: Client) -> None:
-    client.create("orders")
-    client.send_batch("orders", [{"kind": "a"}, {"kind": "b"}])
-    assert [m.message for m in client.read("orders", qty=9, conditional={"kind": "b"})] == [
-        {"kind": "b"}
-    ]
-
-
-def test_grouped_reads(client: Client) -> None:
-    client.create("orders")
-    groups = ["a", "a", "b"]
-    client.send_batch("orders", [1, 2, 3], headers=[{"x-pgmq-group": group} for group in groups])
-    assert [m.message for m in client.read_grouped("orders", vt=0, qty=2)] == [1, 2]
-    assert [m.message for m in client.read_grouped_rr("orders", vt=0, qty=2)] == [1, 3]
-    assert sorted(m.message for m in client.read_grouped_head("orders", vt=0, qty=9)) == [1, 3]
-
-
 # --- queues, topics, notifications -----------------------------------------------------------------
 
 
 def test_queues_are_made_listed_counted_emptied_and_dropped(client: Client) -> None:
     client.create("orders")
+    orders = client.queue("orders")
     client.create("orders")
     client.create_unlogged("quick")
     client.create_partitioned("parted", "100", "1000")
     queues = {q.queue_name: (q.is_partitioned, q.is_unlogged) for q in client.list_queues()}
     assert queues == {"orders": (False, False), "quick": (False, True), "parted": (True, False)}
-    client.send_batch("orders", [1, 2, 3])
-    client.read("orders")
-    metrics = client.metrics("orders")
+    orders.send_many([1, 2, 3])
+    orders.read()
+    metrics = orders.metrics()
     assert (metrics.queue_name, metrics.queue_length, metrics.total_messages) == ("orders", 3, 3)
     assert metrics.queue_visible_length == 2
     assert {m.queue_name for m in client.metrics_all()} == set(queues)
-    assert client.purge_queue("orders") == 3
+    assert orders.purge() == 3
     assert client.drop_queue("orders") is True
     assert client.drop_queue("orders") is False, "case 35"
 
@@ -279,14 +89,14 @@ def test_a_callers_transaction_stays_the_callers(
     """Case 89: lost on rollback, there after commit; the client commits and closes nothing."""
     client.create("orders")
     with Client(owned) as guest:
-        guest.send("orders", 1)
+        guest.queue("orders").send(1)
         assert count(db) == 0
         owned.rollback()
         assert count(db) == 0
-        guest.send("orders", 1)
+        guest.queue("orders").send(1)
         owned.commit()
         assert count(db) == 1
-        guest.send("orders", 2)
+        guest.queue("orders").send(2)
     assert not owned.closed
     assert count(db) == 1
     owned.rollback()
@@ -296,15 +106,16 @@ def test_a_callers_transaction_stays_the_callers(
 def test_calls_of_a_transaction_stand_or_fall_together(client: Client, db: Database) -> None:
     def send_both() -> None:
         with client.transaction():
-            client.send("orders", 1)
-            client.send("nope", 1)
+            client.queue("orders").send(1)
+            client.queue("nope").send(1)
 
     client.create("orders")
+    orders = client.queue("orders")
     with pytest.raises(NoSuchQueue):
         send_both()
     assert count(db) == 0
     with client.transaction():
-        client.send("orders", 1)
+        orders.send(1)
         assert count(db) == 0
     assert count(db) == 1
 
@@ -314,9 +125,9 @@ def test_a_transaction_inside_the_callers_commits_nothing(
 ) -> None:
     client.create("orders")
     guest = Client(owned)
-    guest.send("orders", 1)
+    guest.queue("orders").send(1)
     with guest.transaction():
-        guest.send("orders", 2)
+        guest.queue("orders").send(2)
     assert count(db) == 0
     owned.rollback()
     assert count(db) == 0
@@ -333,179 +144,10 @@ def test_making_a_client_asks_nothing_of_a_server(db: Database) -> None:
 
 def test_a_closed_client_opens_again(client: Client) -> None:
     client.create("orders")
+    orders = client.queue("orders")
     client.close()
     client.close()
-    assert client.send("orders", 1) == 1
-
-
-# --- the caller's codecs, other servers' columns ---------------------------------------------------
-
-
-class Upside(Loader):
-    """A jsonb codec of the caller's that gives something of its own."""
-
-    def load(self, data: Any) -> str:
-        return "something else"
-
-
-def test_a_codec_of_the_connection_does_not_matter(
-    client: Client, owned: psycopg.Connection[Any]
-) -> None:
-    """Case 83."""
-    client.create("orders")
-    owned.adapters.register_loader("jsonb", Upside)
-    set_json_loads(lambda data: "something else", owned)
-    set_json_dumps(lambda value: '"something else"', owned)
-    guest = Client(owned)
-    guest.send("orders", {"a": 1}, headers={"b": 2})
-    assert [(m.message, m.headers) for m in guest.read("orders", vt=0)] == [({"a": 1}, {"b": 2})]
-    assert [(m.message, m.headers) for m in client.read("orders")] == []
-    row = (owned.execute("select '1'::jsonb")).fetchone()
-    assert row == ("something else",), "the caller's own queries keep the caller's codec"
-
-
-BASE = ["msg_id", "read_ct", "enqueued_at", "vt", "message"]
-TYPES = {"msg_id": "bigint", "read_ct": "integer", "message": "jsonb", "headers": "jsonb", "extra": "text"}
-
-
-@pytest.mark.parametrize(
-    "columns",
-    [
-        BASE,
-        [*BASE, "headers"],
-        ["msg_id", "read_ct", "enqueued_at", "last_read_at", "vt", "message", "headers"],
-        ["extra", "headers", "message", "vt", "last_read_at", "enqueued_at", "read_ct", "msg_id"],
-    ],
-    ids=len,
-)
-def test_fields_are_found_by_name(empty_db: Database, columns: Sequence[str]) -> None:
-    """Cases 81 and 82: servers with 5, 6, 7 columns, and one with an unknown column, in any order."""
-    values = {"msg_id": "7", "read_ct": "1", "message": "'{}'", "headers": "'{}'", "extra": "'?'"}
-    parts = ", ".join(f"{name} {TYPES.get(name, 'timestamptz')}" for name in columns)
-    row = ", ".join(f"{values.get(name, 'now()')}::{TYPES.get(name, 'timestamptz')}" for name in columns)
-    empty_db.connect().execute(
-        f"""create schema pgmq;
-        create function pgmq.read(queue_name text, vt integer, qty integer) returns table ({parts})
-        language sql as $$ select {row} $$"""
-    )
-    with Client(empty_db.dsn) as client:
-        (message,) = client.read("orders")
-    assert (message.msg_id, message.read_ct, message.message) == (7, 1, {})
-    assert message.headers == ({} if "headers" in columns else None)
-    assert (message.last_read_at is None) == ("last_read_at" not in columns)
-
-
-# --- what is refused -------------------------------------------------------------------------------
-
-
-CALLS: list[tuple[str, list[Any]]] = [
-    ("send", ["nope", 1]),
-    ("send_batch", ["nope", [1]]),
-    ("read", ["nope"]),
-    ("read_grouped", ["nope"]),
-    ("read_grouped_rr", ["nope"]),
-    ("read_grouped_head", ["nope"]),
-    ("read_with_poll", ["nope"]),
-    ("pop", ["nope"]),
-    ("peek", ["nope"]),
-    ("archive", ["nope", 1]),
-    ("archive_batch", ["nope", [1]]),
-    ("delete", ["nope", 1]),
-    ("delete_batch", ["nope", [1]]),
-    ("set_vt", ["nope", 1, 1]),
-    ("set_vt_batch", ["nope", [1], 1]),
-    ("metrics", ["nope"]),
-    ("purge_queue", ["nope"]),
-    ("bind_topic", ["a", "nope"]),
-    ("enable_notify_insert", ["nope"]),
-]
-
-
-@pytest.mark.parametrize(("name", "arguments"), CALLS, ids=[name for name, _ in CALLS])
-def test_an_unknown_queue_is_one_error(client: Client, name: str, arguments: list[Any]) -> None:
-    """Case 39."""
-    with pytest.raises(NoSuchQueue, match=r'(?i)^queue "nope" does not exist'):
-        getattr(client, name)(*arguments)
-
-
-def test_a_name_that_is_too_long_is_refused(client: Client) -> None:
-    """Case 2."""
-    client.create("x" * 47)
-    with pytest.raises(BadName, match="too long"):
-        client.create("x" * 48)
-    assert [q.queue_name for q in client.list_queues()] == ["x" * 47]
-
-
-@pytest.mark.parametrize("name", ["image-worker-queue", 'a"b', "a.b", "a b", "größe", "Foo", "100%"])
-def test_odd_names_work_throughout(client: Client, name: str) -> None:
-    """Cases 5 and 11."""
-    client.create(name)
-    client.send_batch(name, [1, 2, 3])
-    client.read(name, vt=0)
-    client.archive(name, 1)
-    client.delete(name, 2)
-    assert (client.metrics(name)).queue_length == 1
-    assert client.purge_queue(name) == 1
-    assert client.drop_queue(name) is True
-
-
-def test_a_hostile_name_is_only_a_name(client: Client) -> None:
-    """Cases 6 and 11: whatever the answer, nothing executes."""
-    client.create("orders")
-    for name in ("'; drop schema pgmq cascade; --", "$1", "%I", "orders\\", "\x01"):
-        with pytest.raises(PgqueueError):
-            client.send(name, 1)
-    assert [q.queue_name for q in client.list_queues()] == ["orders"]
-
-
-@pytest.mark.parametrize("name", ["a\x00b", "\ud800"])
-def test_text_that_postgres_cannot_hold_is_refused(client: Client, name: str) -> None:
-    with pytest.raises(BadValue):
-        client.read(name)
-
-
-def test_numbers_out_of_range_are_refused(client: Client) -> None:
-    client.create("orders")
-    with pytest.raises(BadValue, match="out of range"):
-        client.delete("orders", 2**63)
-    with pytest.raises(BadValue, match="out of range"):
-        client.delete_batch("orders", [1, 2**70])
-    with pytest.raises(BadValue, match="out of range"):
-        client.read("orders", vt=2**31)
-    with pytest.raises(BadValue):
-        client.send("orders", 1, delay=1e300)
-    assert client.read("orders") == []
-
-
-def test_a_batch_needs_messages_and_as_many_headers(client: Client) -> None:
-    client.create("orders")
-    with pytest.raises(Refused, match="empty"):
-        client.send_batch("orders", [])
-    with pytest.raises(Refused, match="length"):
-        client.send_batch("orders", [1, 2], headers=[{}])
-
-
-def test_a_database_without_the_schema(empty_db: Database) -> None:
-    with Client(empty_db.dsn) as client:
-        with pytest.raises(NotInstalled, match="pgqueue install"):
-            client.send("orders", 1)
-        with pytest.raises(NotInstalled, match="pgqueue install"):
-            client.version()
-
-
-def test_a_role_without_rights(client: Client, db: Database) -> None:
-    client.create("orders")
-    stranger = Client(db.dsn_for(db.create_role()))
-    with pytest.raises(NotAllowed, match="permission denied"):
-        stranger.send("orders", 1)
-    stranger.close()
-
-
-def test_the_sqlstate_stays_known(client: Client) -> None:
-    with pytest.raises(NoSuchQueue) as caught:
-        client.read("nope")
-    assert caught.value.sqlstate == "42P01"
-    assert isinstance(caught.value.__cause__, psycopg.Error)
+    assert orders.send(1) == 1
 
 
 # --- servers that are away, slow or gone -----------------------------------------------------------
@@ -530,23 +172,17 @@ def test_a_dsn_that_is_none(db: Database) -> None:
 
 def test_a_statement_timeout_is_told(client: Client, db: Database) -> None:
     client.create("orders")
+    orders = client.queue("orders")
     holder = db.connect(autocommit=False)
     holder.execute('lock table pgmq."q_orders" in access exclusive mode')
-    (client.connection()).execute("set statement_timeout = '50ms'")
+    with client.transaction() as conn:
+        conn.execute("set statement_timeout = '50ms'")
     with pytest.raises(TimedOut, match="statement timeout"):
-        client.send("orders", 1)
-    (client.connection()).execute("set statement_timeout = 0; set lock_timeout = '50ms'")
+        orders.send(1)
+    with client.transaction() as conn:
+        conn.execute("set statement_timeout = 0; set lock_timeout = '50ms'")
     with pytest.raises(TimedOut, match="lock timeout"):
-        client.send("orders", 1)
-
-
-def test_a_lost_connection_is_told_and_opened_again(client: Client, db: Database) -> None:
-    client.create("orders")
-    pid = (client.connection()).info.backend_pid
-    db.connect(user=db.superuser).execute("select pg_terminate_backend(%s, 10000)", [pid])
-    with pytest.raises(ConnectionLost):
-        client.send("orders", 1)
-    assert client.read("orders") == [], "the client has connected again"
+        orders.send(1)
 
 
 def test_a_serialization_failure_is_a_conflict(
@@ -554,19 +190,22 @@ def test_a_serialization_failure_is_a_conflict(
 ) -> None:
     """Case 139."""
     client.create("orders")
-    client.send("orders", 1)
+    orders = client.queue("orders")
+    orders.send(1)
     owned.set_isolation_level(psycopg.IsolationLevel.REPEATABLE_READ)
     owned.execute("select 1 from pgmq.q_orders")
-    client.set_vt("orders", 1, 0)
+    orders.set_vt(1, 0)
     with pytest.raises(Conflict):
-        Client(owned).set_vt("orders", 1, 5)
+        Client(owned).queue("orders").set_vt(1, 5)
 
 
 def test_without_prepared_statements(db: Database) -> None:
-    with Client(db.dsn, prepare=False) as client:
+    with Client(db.dsn, transaction_pooling=True) as client:
         client.create("orders")
+        orders = client.queue("orders")
         for n in range(10):
-            client.send("orders", n)
-        conn = client.connection()
-        row = (conn.execute("select count(*) from pg_prepared_statements")).fetchone()
+            orders.send(n)
+        with client.transaction() as conn:
+            cursor = conn.execute("select count(*) from pg_prepared_statements")
+            row = cursor.fetchone()
     assert row == (0,)

@@ -88,7 +88,7 @@ def test_the_advice_to_adopt_makes_a_foreign_installation() -> None:
 def test_errors_without_a_sqlstate() -> None:
     lost = from_server(psycopg.OperationalError("server closed the connection unexpectedly"))
     assert type(lost) is errors.ConnectionLost
-    assert "not known" in str(lost)
+    assert "not committed" in str(lost)
     assert type(from_server(psycopg.DataError("cannot contain NUL"))) is errors.BadValue
 
 

@@ -4,142 +4,167 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
-from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pytest
 
-from pgqueue import statements
-from pgqueue.errors import BadMessage, BadValue
-from pgqueue.model import Message, Metrics, QueueInfo
-from pgqueue.statements import AS_TEXT, PLAIN, Codec, JsonText, Reply, Statement
+from pgqueue.codec import JSON, Codec
+from pgqueue.errors import BadValue, LostLease
+from pgqueue.model import COLUMNS, MessageRecord, Metrics, QueueInfo
+from pgqueue.statements import installation
+from pgqueue.statements.queue import QueueCalls, probe
+from pgqueue.statements.statement import Reply, Statement
 
+HOSTILE = "'; drop table x; -- $1 %s \" \\"
 SAMPLES: dict[str, Any] = {
-    "queue_name": "orders",
-    "message": {"a": 1},
-    "messages": [1, 2],
+    "queue_name": HOSTILE,
+    "message": {"a": HOSTILE},
+    "messages": [HOSTILE, 2],
     "msg_id": 7,
     "msg_ids": [7, 8],
+    "read_ct": 1,
     "vt": 30,
     "qty": 5,
-    "pattern": "logs.*",
-    "routing_key": "logs.a",
+    "after_msg_id": 0,
+    "done": [7],
+    "done_ct": [1],
+    "archive": True,
+    "pattern": HOSTILE,
+    "routing_key": HOSTILE,
     "throttle_interval_ms": 250,
 }
-MAKERS = {
-    name: maker
-    for name, maker in vars(statements).items()
-    if inspect.isfunction(maker) and not name.startswith("_") and maker.__module__ == statements.__name__
+MOMENT = datetime(2030, 1, 2, tzinfo=timezone.utc)
+
+
+class Place:
+    """Where messages come from, as far as they ask."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def decode(self, text: str | None) -> Any:
+        return JSON.decode(text)
+
+    def decode_headers(self, text: str | None) -> Any:
+        return None if text is None else JSON.decode(text)
+
+
+def calls(name: str = "orders") -> QueueCalls[Any, MessageRecord[Any]]:
+    return QueueCalls(name, partial(MessageRecord, Place(name)))
+
+
+def makers(things: dict[str, Any]) -> dict[str, Callable[..., Statement[Any]]]:
+    return {
+        name: maker
+        for name, maker in things.items()
+        if inspect.isfunction(maker) and "Statement[" in str(maker.__annotations__.get("return"))
+    }
+
+
+ON_ALL = {name: maker for name, maker in makers(vars(installation)).items() if name != "call"}
+ON_ONE = {n: m for n, m in makers(vars(QueueCalls)).items() if not n.startswith("_")}
+ALL = [*ON_ALL, *ON_ONE]
+CALLED = {
+    "archive_batch": "archive",
+    "delete_batch": "delete",
+    "set_vt_batch": "set_vt",
+    "purge": "purge_queue",
 }
 
 
 def sample(name: str) -> Statement[Any]:
-    needed = [p for p in inspect.signature(MAKERS[name]).parameters.values() if p.default is p.empty]
-    return MAKERS[name](*[SAMPLES[p.name] for p in needed])
+    maker = ON_ALL.get(name) or ON_ONE[name]
+    parameters = [p for p in inspect.signature(maker).parameters.values() if p.default is p.empty]
+    given = [SAMPLES[p.name] for p in parameters if p.name != "self"]
+    return maker(*([] if name in ON_ALL else [calls(HOSTILE)]), *given)
 
 
-@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("name", [one for one in ALL if one != "set_lease"])
 def test_every_statement_calls_the_function_of_its_name(name: str) -> None:
-    called = name.removesuffix("_batch") if name not in ("send_batch",) else name
-    assert re.match(rf"select (\* from )?(pgmq|pgqueue)\.{called}\(", sample(name).sql)
+    statement = sample(name)
+    assert re.match(rf"select (\* from )?(pgmq|pgqueue)\.{CALLED.get(name, name)}\(", statement.sql.decode())
+    if statement.compiled is not None:
+        assert f'${name}"(' in statement.compiled.decode()
 
 
-@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("name", ALL)
 def test_every_parameter_is_cast_and_used(name: str) -> None:
     """Case 87: an untyped parameter makes an overloaded function ambiguous."""
     statement = sample(name)
-    places = [int(n) for n in re.findall(r"\$(\d+)(?=::)", statement.sql)]
-    assert places == list(range(1, len(statement.params) + 1))
-    assert statement.sql.count("$") == len(places)
+    texts = [(statement.sql.decode(), len(statement.params))]
+    if statement.compiled is not None:
+        assert statement.params[-1] == statement.queue == HOSTILE
+        texts.append((statement.compiled.decode(), len(statement.params) - 1))
+    for sql, count in texts:
+        own = sql.replace(f'"{identifier(HOSTILE)}', "").replace(f'"q_{identifier(HOSTILE)}', "")
+        places = [int(n) for n in re.findall(r"\$(\d+)(?=::)", own)]
+        assert sorted(set(places)) == list(range(1, count + 1))
+        assert len(re.findall(r"\$\d", own)) == len(places)
 
 
-@pytest.mark.parametrize("name", MAKERS)
+def identifier(name: str) -> str:
+    return name.replace('"', '""')
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_no_value_is_put_into_the_text(name: str) -> None:
-    """Cases 6 and 11."""
-    hostile = "'; drop table x; -- $1 %s \" \\"
-    needed = [p for p in inspect.signature(MAKERS[name]).parameters.values() if p.default is p.empty]
-    values = [
-        hostile if SAMPLES[p.name] in ("orders", "logs.*", "logs.a") else SAMPLES[p.name] for p in needed
-    ]
-    assert MAKERS[name](*values).sql == sample(name).sql
+    """Cases 6 and 11: but for the queue's own name, as a quoted identifier."""
+    statement = sample(name)
+    for sql in (statement.sql.decode(), (statement.compiled or b"").decode()):
+        rest = re.sub(r'"(?:q_)?' + re.escape(identifier(HOSTILE)) + r'(?:\$\w+)?"', "", sql)
+        assert "table" not in rest and "'" not in rest
 
 
-MOMENT = datetime(2030, 1, 2, tzinfo=timezone.utc)
+def test_the_probe_cannot_fail() -> None:
+    assert probe(HOSTILE).params == (HOSTILE, HOSTILE)
+    assert probe("Größe").params == ("Größe", "größe")
+
+
+LATER = "clock_timestamp() + make_interval(secs => ${}::double precision)"
 
 
 @pytest.mark.parametrize(
-    ("delay", "sql", "param"),
+    ("delay", "sql", "compiled", "param"),
     [
-        (5, "$4::integer", 5),
-        (-5, "$4::integer", -5),
-        (MOMENT, "$4::timestamptz", MOMENT),
-        (1.5, "clock_timestamp() + make_interval(secs => $4::double precision)", 1.5),
-        (timedelta(hours=1), "clock_timestamp() + make_interval(secs => $4::double precision)", 3600.0),
+        (5, "${}::integer", LATER, 5),
+        (-5, "${}::integer", LATER, -5),
+        (MOMENT, "${}::timestamptz", "${}::timestamptz", MOMENT),
+        (1.5, LATER, LATER, 1.5),
+        (timedelta(hours=1), LATER, LATER, 3600.0),
     ],
 )
-def test_a_delay_takes_the_form_that_holds_it(delay: Any, sql: str, param: Any) -> None:
-    statement = statements.send("orders", 1, delay=delay)
-    assert statement.sql == f"select pgmq.send($1::text, $2::jsonb, $3::jsonb, {sql})"
-    assert statement.params == ("orders", "1", None, param)
+def test_a_delay_takes_the_form_that_holds_it(delay: Any, sql: str, compiled: str, param: Any) -> None:
+    send = calls().send(1, None, delay)
+    assert send.sql.decode() == f"select pgmq.send($4::text, $1::jsonb, $2::jsonb, {sql.format(3)})"
+    wanted = f'select pgqueue."orders$send"($1::jsonb, $2::jsonb, {compiled.format(3)})'
+    assert (send.compiled or b"").decode() == wanted
+    assert send.params == ("1", None, param, "orders")
+    assert compiled.format(2) in (calls().set_vt(7, delay).compiled or b"").decode()
 
 
-@pytest.mark.parametrize("none", [None, 0, 0.0])
+@pytest.mark.parametrize("none", [None, 0, 0.0, timedelta(0)])
 def test_no_delay_is_no_argument(none: Any) -> None:
     """A message without delay is ready from the start; one of 0 seconds is too."""
-    assert statements.send("orders", 1, delay=none).sql == "select pgmq.send($1::text, $2::jsonb, $3::jsonb)"
+    assert calls().send(1, None, none).sql == b"select pgmq.send($3::text, $1::jsonb, $2::jsonb)"
 
 
 @pytest.mark.parametrize("bad", [datetime(2030, 1, 1), "5", True, [5]])
 def test_a_delay_that_is_none_is_refused(bad: Any) -> None:
     with pytest.raises(BadValue):
-        statements.send("orders", 1, delay=bad)
+        calls().send(1, None, bad)
     with pytest.raises(BadValue):
-        statements.set_vt("orders", 1, bad)
-
-
-# --- JSON ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (None, "null"),
-        ({"a": [1, "ü"]}, '{"a": [1, "\\u00fc"]}'),
-        (JsonText("1.10"), "1.10"),
-        ("1.10", '"1.10"'),
-    ],
-)
-def test_messages_become_json(value: Any, text: str) -> None:
-    assert PLAIN.encode(value) == text
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), b"", {1}, {(1,): 2}])
-def test_what_is_not_json_is_refused(value: Any) -> None:
-    with pytest.raises(BadMessage):
-        PLAIN.encode(value)
-    circle: list[Any] = []
-    circle.append(circle)
-    with pytest.raises(BadMessage):
-        PLAIN.encode(circle)
-
-
-def test_json_is_read() -> None:
-    assert PLAIN.decode('{"a": null}') == {"a": None}
-    assert PLAIN.decode(None) is None, "SQL null"
-    assert PLAIN.decode("null") is None, "JSON null"
-    assert PLAIN.decode("9" * 5000) == Decimal("9" * 5000), "longer than Python's int reads"
-    assert AS_TEXT.decode("1.10") == "1.10"
-    with pytest.raises(BadMessage):
-        PLAIN.decode("[" * 100_000 + "]" * 100_000)
+        calls().set_vt(1, bad)
 
 
 def test_headers_that_are_not_given_are_null() -> None:
-    assert statements.send("orders", None).params == ("orders", "null", None)
-    assert statements.send_batch("orders", [None], [None]).params == ("orders", ["null"], [None])
-    assert statements.send_batch("orders", [1], None).params == ("orders", ["1"], None)
-    codec = Codec(dumps=lambda value: "null")
-    assert statements.send("orders", 1, None, codec=codec).params == ("orders", "null", None)
+    assert calls().send(None).params == ("null", None, "orders")
+    assert calls().send_batch([None], [None]).params == (["null"], [None], "orders")
+    assert calls().send_batch([1], None).params == (["1"], None, "orders")
+    one = QueueCalls("orders", MessageRecord, Codec(dumps=lambda value: "null", loads=str))
+    assert one.send(1).params == ("null", None, "orders")
 
 
 # --- replies ---------------------------------------------------------------------------------------
@@ -156,28 +181,29 @@ ROW = {
 }
 
 
-@pytest.mark.parametrize("order", [list(ROW), list(reversed(ROW))])
+@pytest.mark.parametrize("order", [list(ROW), list(reversed(ROW)), COLUMNS])
 def test_columns_are_found_by_name(order: list[str]) -> None:
     """Case 81."""
-    reply = Reply(order, [[ROW[name] for name in order]])
-    wanted = Message(7, 1, MOMENT, MOMENT, {"a": 1}, {"b": 2}, MOMENT)
-    assert statements.read("orders", 30, 1).parse(reply) == [wanted]
+    (message,) = calls().read(30, 1).parse(Reply(order, [[ROW[name] for name in order]]))
+    assert [getattr(message, name) for name in COLUMNS] == [7, 1, MOMENT, MOMENT, MOMENT, {"a": 1}, {"b": 2}]
 
 
 def test_columns_that_are_not_there_are_none() -> None:
     """Case 81: five columns, as pgmq once had."""
     old = ["msg_id", "read_ct", "enqueued_at", "vt", "message"]
-    (message,) = statements.pop("orders").parse(Reply(old, [[ROW[name] for name in old]]))
-    assert message == Message(7, 1, MOMENT, MOMENT, {"a": 1}, None, None)
-    (queue,) = statements.list_queues().parse(Reply(["queue_name"], [["orders"]]))
+    (message,) = calls().pop(1).parse(Reply(old, [[ROW[name] for name in old]]))
+    assert [getattr(message, name) for name in COLUMNS] == [7, 1, MOMENT, None, MOMENT, {"a": 1}, None]
+    (queue,) = installation.list_queues().parse(Reply(["queue_name"], [["orders"]]))
     assert queue == QueueInfo("orders")
-    metrics = statements.metrics("orders").parse(Reply(["queue_name", "queue_length"], [["orders", 3]]))
+    metrics = calls().metrics().parse(Reply(["queue_name", "queue_length"], [["orders", 3]]))
     assert metrics == Metrics("orders", 3)
 
 
 def test_single_values() -> None:
-    assert statements.send("orders", 1).parse(Reply(["send"], [[7]])) == 7
-    assert statements.send_batch("orders", [1, 2]).parse(Reply(["send_batch"], [[7], [8]])) == [7, 8]
-    assert statements.archive("orders", 1).parse(Reply(["archive"], [[True]])) is True
-    assert statements.create("orders").parse(Reply(["create"], [[""]])) is None
-    assert statements.set_vt("orders", 1, 0).parse(Reply([], [])) is None
+    assert calls().send(1).parse(Reply(["send"], [[7]])) == 7
+    assert calls().send_batch([1, 2]).parse(Reply(["send_batch"], [[7], [8]])) == [7, 8]
+    assert calls().archive(1).parse(Reply(["archive"], [[True]])) is True
+    assert installation.create("orders").parse(Reply(["create"], [[""]])) is None
+    assert calls().set_vt(1, 0).parse(Reply([], [])) is None
+    with pytest.raises(LostLease, match="message 7, delivery 2"):
+        calls().set_lease(7, 2, 30).parse(Reply([], []))

@@ -1,0 +1,406 @@
+# Made of tests/_async/test_queue.py by tools/unasync.py: change that file, not this one.
+"""The calls on a queue against a real server: what they do and what they refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta, timezone
+from decimal import Decimal
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.adapt import Loader
+from psycopg.types.json import set_json_dumps, set_json_loads
+
+from pgqueue import Client, Message, Codec, JsonText
+from pgqueue.codec import AS_TEXT
+from pgqueue.errors import (
+    BadMessage,
+    BadName,
+    BadValue,
+    NoSuchQueue,
+    NotAllowed,
+    NotInstalled,
+    PgqueueError,
+    Refused,
+)
+from pgqueue.statements.moment import When
+from tests.databases import Database
+
+
+def count(db: Database, queue: str = "orders") -> int:
+    """Messages in the queue that everybody can see."""
+    row = db.connect().execute(f'select count(*) from pgmq."q_{queue}"').fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+# --- the life of a message -------------------------------------------------------------------------
+
+
+def test_a_message_is_sent_read_and_archived(client: Client) -> None:
+    client.create("orders")
+    orders = client.queue("orders")
+    msg_id = orders.send({"n": 1}, headers={"x-pgmq-group": "a"})
+    (message,) = orders.read(vt=30, qty=5)
+    assert (message.msg_id, message.read_ct, message.message) == (msg_id, 1, {"n": 1})
+    assert message.headers == {"x-pgmq-group": "a"}
+    assert message.last_read_at is not None
+    assert timedelta(seconds=29) < message.vt - message.last_read_at < timedelta(seconds=31)
+    assert orders.read() == []
+    assert orders.archive(msg_id) is True
+    assert orders.archive(msg_id) is False
+    assert orders.delete(msg_id) is False
+
+
+def test_batches_answer_with_the_ids_that_were_there(client: Client) -> None:
+    client.create("orders")
+    orders = client.queue("orders")
+    ids = orders.send_many([1, 2, 3, 4], headers=[None, {"a": 1}, None, {}])
+    assert ids == [1, 2, 3, 4]
+    assert [m.headers for m in orders.read(vt=0, qty=10)] == [None, {"a": 1}, None, {}]
+    assert orders.archive_many([1, 99]) == [1]
+    assert orders.delete_many([2, 98]) == [2]
+    assert sorted(m.msg_id for m in orders.set_vt_many([3, 4, 97], 0)) == [3, 4]
+    assert orders.delete_many([]) == []
+
+
+def test_pop_takes_several_in_order(client: Client) -> None:
+    """Case 137."""
+    client.create("orders")
+    orders = client.queue("orders")
+    orders.send_many(list("abcde"))
+    assert [m.message for m in orders.pop(qty=3)] == ["a", "b", "c"]
+    assert [m.message for m in orders.pop()] == ["d"]
+
+
+def test_peek_changes_nothing(client: Client) -> None:
+    """Case 132."""
+    client.create("orders")
+    orders = client.queue("orders")
+    orders.send_many([1, 2, 3])
+    first = orders.peek(qty=2)
+    assert [m.message for m in first] == [1, 2]
+    assert orders.peek(qty=2) == first
+    assert [m.message for m in orders.peek(after_msg_id=2)] == [3]
+    assert [m.read_ct for m in orders.read(qty=3)] == [1, 1, 1]
+
+
+def test_a_queue_that_is_empty_gives_nothing(client: Client) -> None:
+    """Case 104."""
+    client.create("orders")
+    orders = client.queue("orders")
+    assert orders.pop() == []
+    assert orders.read() == []
+    assert orders.set_vt(1, 5) is None
+
+
+@pytest.mark.parametrize("body", [None, True, 0, 1.5, "text", [], {}, {"a": [1, {"b": None}]}, "ü\u2028"])
+def test_any_json_value_is_a_message(client: Client, body: Any) -> None:
+    """Cases 96 and 146."""
+    client.create("orders")
+    orders = client.queue("orders")
+    orders.send(body)
+    orders.send_many([body, body])
+    assert [m.message for m in orders.read(qty=9)] == [body] * 3
+
+
+def test_numbers_keep_their_digits(db: Database, client: Client) -> None:
+    long = "12345678901234567890.123456789012345678901234567890"
+    client.create("orders")
+    orders = client.queue("orders")
+    orders.send(JsonText(long))
+    orders.send(JsonText("1" * 5000))
+    assert [m.message for m in orders.read(qty=2, vt=0)] == [float(long), Decimal("1" * 5000)]
+    with Client(db.dsn, codec=AS_TEXT) as exact:
+        assert [m.message for m in exact.queue("orders").read(qty=2)] == [long, "1" * 5000]
+
+
+@pytest.mark.parametrize("body", [object(), float("nan"), {1, 2}, b"bytes", "\ud800", "a\x00b"])
+def test_what_is_not_json_is_refused(client: Client, body: Any) -> None:
+    client.create("orders")
+    orders = client.queue("orders")
+    with pytest.raises(BadMessage):
+        orders.send(body)
+    with pytest.raises(BadMessage):
+        orders.send_many([1, body])
+    assert orders.read(qty=9) == []
+
+
+def test_a_codec_makes_and_reads_the_bodies(db: Database) -> None:
+    codec = Codec(dumps=lambda value: f'"<{value}>"', loads=str)
+    with Client(db.dsn, codec=codec) as client:
+        client.create("orders")
+        orders = client.queue("orders")
+        orders.send("x")
+        assert [m.message for m in orders.read()] == ['"<x>"']
+
+
+# --- delays and timeouts ---------------------------------------------------------------------------
+
+NOW = datetime.now(timezone.utc)
+
+
+@pytest.mark.parametrize(
+    ("delay", "seconds"),
+    [
+        (None, 0),
+        (0, 0),
+        (30, 30),
+        (-30, -30),
+        (1.5, 1.5),
+        (timedelta(minutes=1), 60),
+        (timedelta(0), 0),
+        (timedelta(milliseconds=2500), 2.5),
+        (NOW + timedelta(hours=1), 3600),
+    ],
+)
+def test_a_delay_is_seconds_or_an_instant(
+    client: Client, db: Database, delay: When | None, seconds: float
+) -> None:
+    """Cases 87, 115, 117: every form resolves to one function, single and batch."""
+    client.create("orders")
+    orders = client.queue("orders")
+    for headers in (None, {"a": 1}):
+        orders.send(1, headers=headers, delay=delay)
+        orders.send_many([1], headers=headers and [headers], delay=delay)
+    rows = db.connect().execute("select extract(epoch from vt - enqueued_at)::float from pgmq.q_orders")
+    found = [row[0] for row in rows]
+    slack = 600 if isinstance(delay, datetime) else 1  # NOW is when the tests were collected
+    assert len(found) == 4
+    assert all(seconds - slack < one < seconds + slack for one in found), found
+
+
+@pytest.mark.parametrize("bad", [datetime(2030, 1, 1), "30", True])
+def test_a_moment_without_a_zone_is_refused(client: Client, bad: Any) -> None:
+    """Case 118."""
+    client.create("orders")
+    orders = client.queue("orders")
+    with pytest.raises(BadValue):
+        orders.send(1, delay=bad)
+    with pytest.raises(BadValue):
+        orders.set_vt(1, bad)
+
+
+def test_set_vt_hides_and_gives_back(client: Client) -> None:
+    """Cases 100, 103, 118."""
+    client.create("orders")
+    orders = client.queue("orders")
+    orders.send(1)
+    moment = datetime(2040, 5, 6, 7, 8, 9, tzinfo=timezone(timedelta(hours=2)))
+    later = orders.set_vt(1, moment)
+    assert isinstance(later, Message)
+    assert later.vt == moment
+    assert orders.read() == []
+    orders.set_vt(1, 0)
+    (message,) = orders.read(vt=60)
+    orders.set_vt_many([message.msg_id], timedelta(seconds=-1))
+    assert [m.read_ct for m in orders.read()] == [2]
+
+
+def test_waiting_looks_at_least_once(client: Client) -> None:
+    """Case 52."""
+    client.create("orders")
+    orders = client.queue("orders")
+    assert orders.read_with_poll(max_poll_seconds=0) == []
+    orders.send(1, delay=0.3)
+    assert orders.read_with_poll(max_poll_seconds=0) == []
+    assert len(orders.read_with_poll(max_poll_seconds=30, poll_interval_ms=20)) == 1
+
+
+def test_read_can_ask_for_what_a_message_contains(client: Client) -> None:
+    client.create("orders")
+    orders = client.queue("orders")
+    orders.send_many([{"kind": "a"}, {"kind": "b"}])
+    assert [m.message for m in orders.read(qty=9, conditional={"kind": "b"})] == [{"kind": "b"}]
+
+
+def test_grouped_reads(client: Client) -> None:
+    client.create("orders")
+    orders = client.queue("orders")
+    groups = ["a", "a", "b"]
+    orders.send_many([1, 2, 3], headers=[{"x-pgmq-group": group} for group in groups])
+    assert [m.message for m in orders.read_grouped(vt=0, qty=2)] == [1, 2]
+    assert [m.message for m in orders.read_grouped_rr(vt=0, qty=2)] == [1, 3]
+    assert sorted(m.message for m in orders.read_grouped_head(vt=0, qty=9)) == [1, 3]
+
+
+# --- the caller's codecs, other servers' columns ---------------------------------------------------
+
+
+class Upside(Loader):
+    """A jsonb codec of the caller's that gives something of its own."""
+
+    def load(self, data: Any) -> str:
+        return "something else"
+
+
+def test_a_codec_of_the_connection_does_not_matter(
+    client: Client, owned: psycopg.Connection[Any]
+) -> None:
+    """Case 83."""
+    client.create("orders")
+    orders = client.queue("orders")
+    owned.adapters.register_loader("jsonb", Upside)
+    set_json_loads(lambda data: "something else", owned)
+    set_json_dumps(lambda value: '"something else"', owned)
+    guest = Client(owned)
+    guest.queue("orders").send({"a": 1}, headers={"b": 2})
+    assert [(m.message, m.headers) for m in guest.queue("orders").read(vt=0)] == [({"a": 1}, {"b": 2})]
+    assert [(m.message, m.headers) for m in orders.read()] == []
+    row = (owned.execute("select '1'::jsonb")).fetchone()
+    assert row == ("something else",), "the caller's own queries keep the caller's codec"
+
+
+BASE = ["msg_id", "read_ct", "enqueued_at", "vt", "message"]
+TYPES = {"msg_id": "bigint", "read_ct": "integer", "message": "jsonb", "headers": "jsonb", "extra": "text"}
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        BASE,
+        [*BASE, "headers"],
+        ["msg_id", "read_ct", "enqueued_at", "last_read_at", "vt", "message", "headers"],
+        ["extra", "headers", "message", "vt", "last_read_at", "enqueued_at", "read_ct", "msg_id"],
+    ],
+    ids=len,
+)
+def test_fields_are_found_by_name(empty_db: Database, columns: Sequence[str]) -> None:
+    """Cases 81 and 82: servers with 5, 6, 7 columns, and one with an unknown column, in any order."""
+    values = {"msg_id": "7", "read_ct": "1", "message": "'{}'", "headers": "'{}'", "extra": "'?'"}
+    parts = ", ".join(f"{name} {TYPES.get(name, 'timestamptz')}" for name in columns)
+    row = ", ".join(f"{values.get(name, 'now()')}::{TYPES.get(name, 'timestamptz')}" for name in columns)
+    empty_db.connect().execute(
+        f"""create schema pgmq;
+        create function pgmq.read(queue_name text, vt integer, qty integer) returns table ({parts})
+        language sql as $$ select {row} $$"""
+    )
+    with Client(empty_db.dsn) as client:
+        (message,) = client.queue("orders").read()
+    assert (message.msg_id, message.read_ct, message.message) == (7, 1, {})
+    assert message.headers == ({} if "headers" in columns else None)
+    assert (message.last_read_at is None) == ("last_read_at" not in columns)
+
+
+# --- what is refused -------------------------------------------------------------------------------
+
+
+CALLS: list[tuple[str, list[Any]]] = [
+    ("send", [1]),
+    ("send_many", [[1]]),
+    ("read", []),
+    ("read_one", []),
+    ("fetch", []),
+    ("read_grouped", []),
+    ("read_grouped_rr", []),
+    ("read_grouped_head", []),
+    ("read_with_poll", []),
+    ("pop", []),
+    ("peek", []),
+    ("archive", [1]),
+    ("archive_many", [[1]]),
+    ("delete", [1]),
+    ("delete_many", [[1]]),
+    ("set_vt", [1, 1]),
+    ("set_vt_many", [[1], 1]),
+    ("metrics", []),
+    ("purge", []),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments"), CALLS, ids=[name for name, _ in CALLS])
+def test_an_unknown_queue_is_one_error(client: Client, name: str, arguments: list[Any]) -> None:
+    """Case 39."""
+    with pytest.raises(NoSuchQueue, match=r'^queue "nope" does not exist'):
+        getattr(client.queue("nope"), name)(*arguments)
+
+
+@pytest.mark.parametrize(("name", "arguments"), [("bind_topic", ["a"]), ("enable_notify_insert", [])])
+def test_an_unknown_queue_is_the_same_error_on_the_client(
+    client: Client, name: str, arguments: list[Any]
+) -> None:
+    with pytest.raises(NoSuchQueue, match=r'(?i)^queue "nope" does not exist'):
+        getattr(client, name)(*arguments, "nope")
+
+
+def test_a_name_that_is_too_long_is_refused(client: Client) -> None:
+    """Case 2."""
+    client.create("x" * 47)
+    with pytest.raises(BadName, match="too long"):
+        client.create("x" * 48)
+    assert [q.queue_name for q in client.list_queues()] == ["x" * 47]
+
+
+@pytest.mark.parametrize("name", ["image-worker-queue", 'a"b', "a.b", "a b", "größe", "Foo", "100%"])
+def test_odd_names_work_throughout(client: Client, name: str) -> None:
+    """Cases 5 and 11."""
+    client.create(name)
+    client.queue(name).send_many([1, 2, 3])
+    client.queue(name).read(vt=0)
+    client.queue(name).archive(1)
+    client.queue(name).delete(2)
+    assert (client.queue(name).metrics()).queue_length == 1
+    assert client.queue(name).purge() == 1
+    assert client.drop_queue(name) is True
+
+
+def test_a_hostile_name_is_only_a_name(client: Client) -> None:
+    """Cases 6 and 11: whatever the answer, nothing executes."""
+    client.create("orders")
+    for name in ("'; drop schema pgmq cascade; --", "$1", "%I", "orders\\", "\x01"):
+        with pytest.raises(PgqueueError):
+            client.queue(name).send(1)
+    assert [q.queue_name for q in client.list_queues()] == ["orders"]
+
+
+@pytest.mark.parametrize("name", ["a\x00b", "\ud800"])
+def test_text_that_postgres_cannot_hold_is_refused(client: Client, name: str) -> None:
+    with pytest.raises(BadValue):
+        client.queue(name).read()
+
+
+def test_numbers_out_of_range_are_refused(client: Client) -> None:
+    client.create("orders")
+    orders = client.queue("orders")
+    with pytest.raises(BadValue, match="out of range"):
+        orders.delete(2**63)
+    with pytest.raises(BadValue, match="out of range"):
+        orders.delete_many([1, 2**70])
+    with pytest.raises(BadValue, match="out of range"):
+        orders.read(vt=2**31)
+    with pytest.raises(BadValue):
+        orders.send(1, delay=1e300)
+    assert orders.read() == []
+
+
+def test_a_batch_needs_as_many_headers_as_messages(client: Client) -> None:
+    client.create("orders")
+    orders = client.queue("orders")
+    assert orders.send_many([]) == []
+    with pytest.raises(Refused, match="length"):
+        orders.send_many([1, 2], headers=[{}])
+
+
+def test_a_database_without_the_schema(empty_db: Database) -> None:
+    with Client(empty_db.dsn) as client:
+        with pytest.raises(NotInstalled, match="pgqueue install"):
+            client.queue("orders").send(1)
+        with pytest.raises(NotInstalled, match="pgqueue install"):
+            client.version()
+
+
+def test_a_role_without_rights(client: Client, db: Database) -> None:
+    client.create("orders")
+    stranger = Client(db.dsn_for(db.create_role()))
+    with pytest.raises(NotAllowed, match="permission denied"):
+        stranger.queue("orders").send(1)
+    stranger.close()
+
+
+def test_the_sqlstate_stays_known(client: Client) -> None:
+    with pytest.raises(NoSuchQueue) as caught:
+        client.queue("nope").read()
+    assert caught.value.sqlstate == "42P01"
+    assert isinstance(caught.value.__cause__, psycopg.Error)
