@@ -163,6 +163,8 @@ def uninstall(
         _refuse(found)
     if found.kind == "absent":
         raise NotInstalled
+    with _transaction(conn):
+        conn.execute(_NO_QUEUES.encode())
     dropped = 0
     while names := _next_queues(conn):
         with _transaction(conn):
@@ -194,6 +196,9 @@ def compile_queues(conn: psycopg.Connection, names: Sequence[str] = ()) -> dict[
             compiled[queue] = bool(_scalar(conn, "select pgqueue.compile(%s)", (queue,)))
     return compiled
 
+
+#: Rows that no call of ours made: what they name can be no queue, and no call would take the name.
+_NO_QUEUES = "delete from pgmq.meta where queue_name ~ '[$;'']|--'"
 
 _ARCHIVES = """
 select exists (

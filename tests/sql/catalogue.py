@@ -6,11 +6,22 @@ from tests.sql.asking import Connection, column
 
 OBJECTS = """
     with ours as (select oid from pg_namespace where nspname in ('pgmq', 'pgqueue'))
-    select concat_ws(' ', 'relation', c.oid::regclass, c.relkind, c.relowner::regrole, c.relacl)
-    from pg_class c where c.relnamespace in (select oid from ours)
+    select concat_ws(' ', 'relation', c.oid::regclass, c.relkind, c.relowner::regrole, r.rights)
+    from pg_class c
+    cross join lateral (select (case c.relkind when 'S' then 's' else 'r' end)::"char" as kind) k
+    cross join lateral (
+        select string_agg(a::text, ' ' order by a::text) as rights
+        from unnest(coalesce(c.relacl, acldefault(k.kind, c.relowner))) a
+    ) r
+    where c.relnamespace in (select oid from ours)
     union all
-    select concat_ws(' ', 'function', p.oid::regprocedure, p.proowner::regrole, p.proacl, md5(p.prosrc))
-    from pg_proc p where p.pronamespace in (select oid from ours)
+    select concat_ws(' ', 'function', p.oid::regprocedure, p.proowner::regrole, r.rights, md5(p.prosrc))
+    from pg_proc p
+    cross join lateral (
+        select string_agg(a::text, ' ' order by a::text) as rights
+        from unnest(coalesce(p.proacl, acldefault('f', p.proowner))) a
+    ) r
+    where p.pronamespace in (select oid from ours)
     union all
     select concat_ws(' ', 'type', t.oid::regtype)
     from pg_type t where t.typnamespace in (select oid from ours)
