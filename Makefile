@@ -12,7 +12,7 @@ SEQUENCES  ?= 200
 SEED       ?=
 WORKERS    ?= 2
 TESTS      ?=
-GENERATORS := tools/render.py tools/unasync.py tools/cli_help.py tools/dump_schema.py tools/readme.py
+GENERATORS := tools/render.py tools/unasync.py tools/cli_help.py tools/dump_schema.py tools/readme.py tools/bars.py
 QUICK      := not chaos and not scale and not matrix
 
 .PHONY: help demo test test-all matrix compat lint format generate clean

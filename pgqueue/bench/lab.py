@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import TypeVar
+
+import psycopg
 
 from pgqueue.bench.calls import Caller, message
 from pgqueue.bench.databases import Database, Databases
@@ -45,6 +48,11 @@ class Lab:
     def seconds(self, full: float) -> float:
         """How long a load lasts: as asked for, else `full` at the scale of this run, a second at least."""
         return self.options.seconds or max(1.0, full * self.options.scale)
+
+    def settle(self) -> None:
+        """Let a checkpoint that is due come now and not during a turn, where this role may ask for one."""
+        with suppress(psycopg.errors.InsufficientPrivilege):
+            self.ours.run("checkpoint")
 
     def has_room(self, clients: int) -> bool:
         """Whether the server lets in so many clients; if not, a note says so."""

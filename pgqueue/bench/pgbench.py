@@ -28,10 +28,11 @@ PATIENCE = 60.0
 
 
 class Transaction(NamedTuple):
-    """One run of the script: when it ended, in seconds since the epoch, and the milliseconds that it took."""
+    """One run of the script: when it ended (seconds since the epoch), how long it took, whose it was."""
 
     ended: float
     milliseconds: float
+    client: str
 
 
 @dataclass(frozen=True)
@@ -67,11 +68,14 @@ class Done:
 
     @property
     def steady_rate(self) -> float:
-        """Transactions a second from the log, without its first fifth (plans are made) and last tenth."""
-        ends = [one.ended for one in self.transactions]
-        first, last = len(ends) // 5, len(ends) * 9 // 10
-        span = ends[last] - ends[first] if last > first else 0.0
-        return (last - first) / span if span > 0 else self.rate
+        """Transactions a second while all clients are at work and have their plans: after two of each."""
+        ends: dict[str, list[float]] = {}
+        for one in self.transactions:
+            ends.setdefault(one.client, []).append(one.ended)
+        start = max((client[:2][-1] for client in ends.values()), default=0.0)
+        stop = min((client[-1] for client in ends.values()), default=0.0)
+        done = sum(start < one.ended <= stop for one in self.transactions)
+        return done / (stop - start) if done else self.rate
 
 
 def find_pgbench() -> str:
@@ -162,9 +166,11 @@ def _logged(place: Path) -> list[Transaction]:
     found = []
     for path in place.glob("log.*"):
         for line in path.read_text().splitlines():
-            _, _, time, _, second, microsecond, *lag = line.split()
+            client, _, time, _, second, microsecond, *lag = line.split()
             took = int(time) - sum(map(int, lag))  # with a rate the time counts from when it was due
-            found.append(Transaction(int(second) + int(microsecond) / 1e6, took / 1e3))
+            found.append(
+                Transaction(int(second) + int(microsecond) / 1e6, took / 1e3, f"{path.name} {client}")
+            )
     return sorted(found)
 
 

@@ -102,8 +102,9 @@ def _one(address: str, workload: Workload, options: Options, say: Say, figures: 
     with Databases(address) as databases:
         lab = Lab(workload.name, options, databases, lambda text: say(workload, text))
         try:
+            lab.settle()
             workload.run(lab)
         except (BenchError, psycopg.Error) as failure:
-            error = " ".join(str(failure).split())
+            error = str(failure).split("\n")[0]
     figures += lab.figures
     return Outcome(round(time.monotonic() - start, 1), tuple(lab.notes), error)

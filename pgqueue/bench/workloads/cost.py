@@ -69,7 +69,10 @@ def _cycle(lab: Lab, conn: Connection, caller: Caller, queue: str) -> None:
 
 
 def _held(conn: Connection) -> float:
-    """Bytes in all memory contexts of the session."""
-    row = conn.execute("select sum(total_bytes) from pg_backend_memory_contexts").fetchone()
+    """Bytes in all memory contexts of the session. Of the two that grow by large blocks, what is in use."""
+    row = conn.execute(
+        "select sum(case when name in ('TopMemoryContext', 'CacheMemoryContext')"
+        " then used_bytes else total_bytes end) from pg_backend_memory_contexts"
+    ).fetchone()
     assert row is not None
     return float(row[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from math import ceil
 from statistics import median
 
 from pgqueue.bench import pgbench, rows
@@ -21,6 +22,8 @@ RECONNECTING = 8_000
 PGMQ_CYCLES = 4_000
 EDGE = 1000
 """How many cycles at the start are compared with as many at the end."""
+WARM_UP = 2
+"""Cycles of a client in which its plans are made."""
 NORMAL = 1.3
 PATIENCE = 60.0
 RELEASED = "after the release"
@@ -56,9 +59,9 @@ def _one_session(lab: Lab, caller: Caller) -> None:
     loop.run(lab.count(500, least=10))
     caller.vacuum(queue)
     # pgmq slows down with every cycle: it shows early on
-    marks = [lab.count(one, least=50) for one in ((PGMQ_CYCLES,) if caller.side == PGMQ else (FEW, MANY))]
+    marks = (PGMQ_CYCLES,) if caller.side == PGMQ else (FEW, MANY)
     with old_snapshot(caller):
-        times = totals(loop.run(marks[-1], most_seconds=40))
+        times = totals(loop.run(lab.count(marks[-1], least=2), most_seconds=40))
         _record(lab, "1 connection", caller, times, marks)
         _record_pause(lab, "1 connection", caller, loop)
     if caller.side == COMPILED:
@@ -73,7 +76,8 @@ def _by_clients(
     queue = caller.make_queue(f"short_{clients}" if reconnect else f"many_{clients}")
     rows.load(caller.database, queue, rows.READY, 2 * clients, lab.message)
     caller.vacuum(queue)
-    each = max(2, lab.count(cycles) // clients)
+    # a tenth more than is looked at: at the very end some clients are done and the others have it easier
+    each = WARM_UP + ceil(1.1 * lab.count(cycles) / clients)
     load = Load(
         cycle_script(caller, queue),
         clients,
@@ -84,8 +88,13 @@ def _by_clients(
     )
     with old_snapshot(caller):
         done = pgbench.run(caller.database.address, load)
-    times = [1000 * one.milliseconds for one in done.transactions]
-    _record(lab, case, caller, times, [lab.count(mark, least=2) for mark in marks])
+    times = [1000 * one.milliseconds for one in done.transactions[WARM_UP * clients :]]
+    _record(lab, case, caller, times, marks)
+
+
+def cycles_before(mark: int) -> str:
+    """What the last cycles before a number of them are called."""
+    return f"cycles before {mark:,}"
 
 
 def _edge(times: Sequence[float]) -> int:
@@ -95,15 +104,13 @@ def _edge(times: Sequence[float]) -> int:
 def _record(lab: Lab, case: str, caller: Caller, times: Sequence[float], marks: Sequence[int]) -> None:
     """The first cycles, and at each mark those before it. A median hides the one cycle with the full walk."""
     edge = _edge(times)
-    first = median(times[:edge])
-    lab.record(case, caller.side, "first cycles", "µs", first)
-    for mark, wanted in zip(marks, (FEW, MANY) if len(marks) == 2 else (None,), strict=True):
-        if len(times) < mark * 0.99:  # clients that share a number leave a rest
-            lab.leave_out(f"{case}, {caller.side}: {len(times)} cycles were done in time, not {mark}")
-        end = min(mark, len(times))
-        last = median(times[max(0, end - edge) : end])
-        name = f"cycles before {wanted:,}" if wanted else "last cycles"
-        lab.record(case, caller.side, name, "µs", last)
+    lab.record(case, caller.side, "first cycles", "µs", median(times[:edge]))
+    for mark in marks:
+        end = lab.count(mark, least=2)
+        if end > len(times):
+            lab.leave_out(f"{case}, {caller.side}: {len(times):,} cycles were done in time, not {end:,}")
+        else:
+            lab.record(case, caller.side, cycles_before(mark), "µs", median(times[max(0, end - edge) : end]))
 
 
 def _record_pause(lab: Lab, case: str, caller: Caller, loop: Loop) -> None:

@@ -13,7 +13,10 @@ from pgqueue.bench.model import COMPILED, PGMQ
 from pgqueue.bench.pgbench import Load, ask, ask_id
 
 IN_THE_SERVER = "in the server"
-READERS = (4, 16, 64, 256)
+READERS = {4: 2.0, 16: 2.0, 64: 3.0, 256: 6.0}
+"""Clients, and how long they read: each first makes its plans, and two hundred take some seconds for that."""
+FAST = 20_000
+"""Messages a second that nobody reaches: as many are there to read."""
 
 
 def clients_case(clients: int, synchronous_commit: str = "off") -> str:
@@ -60,7 +63,7 @@ def _by_clients(lab: Lab, queues: dict[Caller, str], clients: int, synchronous_c
         load = Load(
             script=cycle_script(caller, queue),
             clients=clients,
-            seconds=lab.seconds(2.5),
+            seconds=lab.seconds(2),
             variables={"message": lab.message},
             settings={"synchronous_commit": synchronous_commit},
         )
@@ -95,8 +98,11 @@ def fetch(lab: Lab) -> None:
     for caller, way in lab.turns(ways):
         queue = queues[caller]
         script = fetch_script(caller, queue) if way == "fetch" else read_script(caller, queue)
-        done = _drained(lab, caller, queue, script, clients=4, messages=lab.count(12_000, least=100))
-        lab.record(f"{way}, 4 clients", caller.side, "messages", "/s", done.rate, more_is_better=True)
+        messages, clients = lab.count(15_000, least=100), 4
+        _fill(lab, caller, queue, messages + 2 * clients)
+        load = Load(script, clients, transactions=messages // clients, variables={"msg_id": "0"}, log=True)
+        done = pgbench.run(caller.database.address, load)
+        lab.record(f"{way}, 4 clients", caller.side, "messages", "/s", done.steady_rate, more_is_better=True)
 
 
 def read_script(caller: Caller, queue: str) -> str:
@@ -111,16 +117,11 @@ def fetch_script(caller: Caller, queue: str) -> str:
     return ask_id(caller.call("fetch", queue, "300", "1", "array[:msg_id]::bigint[]"))
 
 
-def _drained(
-    lab: Lab, caller: Caller, queue: str, script: str, clients: int, messages: int, log: bool = False
-) -> pgbench.Done:
-    """Fill a queue, then let clients take the messages out, each its share."""
+def _fill(lab: Lab, caller: Caller, queue: str, messages: int) -> None:
+    """Let a queue hold so many messages and nothing else."""
     caller.database.run(f"truncate pgmq.q_{queue}")
-    rows.load(caller.database, queue, rows.READY, messages + 2 * clients, lab.message)
+    rows.load(caller.database, queue, rows.READY, messages, lab.message)
     caller.vacuum(queue)
-    each = max(1, messages // clients)
-    load = Load(script, clients, transactions=each, variables={"msg_id": "0"}, log=log)
-    return pgbench.run(caller.database.address, load)
 
 
 # --- batch -----------------------------------------------------------------------------------------
@@ -149,16 +150,16 @@ def batch(lab: Lab) -> None:
 def readers(lab: Lab) -> None:
     """Read and delete by 4 to 256 clients: what is left of the best rate with the most of them."""
     queues = {caller: caller.make_queue("readers") for caller in lab.callers(PGMQ, COMPILED)}
-    most = [clients for clients in READERS if lab.has_room(clients)]
-    rates: dict[str, dict[int, float]] = {}
+    possible = [clients for clients in READERS if lab.has_room(clients)]
     for caller in lab.turns(list(queues), most=3):
-        queue = queues[caller]
-        for clients in most:
-            script = read_script(caller, queue)
-            messages = lab.count(20_000, least=2 * clients)
-            rate = _drained(lab, caller, queue, script, clients, messages, log=True).steady_rate
-            rates.setdefault(caller.side, {})[clients] = rate
-            lab.record(f"{clients} clients", caller.side, "messages", "/s", rate, more_is_better=True)
-        if most[-1] == READERS[-1]:
-            kept = rates[caller.side][READERS[-1]] / max(rates[caller.side].values())
+        rates: list[float] = []
+        for clients in possible:
+            seconds = lab.seconds(READERS[clients])
+            enough = 1.5 * max(rates) if rates else FAST
+            _fill(lab, caller, queues[caller], round(enough * seconds))
+            load = Load(read_script(caller, queues[caller]), clients, seconds, log=True)
+            rates.append(pgbench.run(caller.database.address, load).steady_rate)
+            lab.record(f"{clients} clients", caller.side, "messages", "/s", rates[-1], more_is_better=True)
+        if possible == list(READERS):
+            kept = rates[-1] / max(rates)
             lab.record("256 clients", caller.side, "of the peak", "", kept, more_is_better=True)
