@@ -108,6 +108,7 @@ def test_what_was_asked_for_and_not_measured_fails() -> None:
     run = invented("wal")
     run = replace(run, workloads={**run.workloads, "memory": Outcome(1.0)})
     assert words(run) == {HOLDS, NOT_MEASURED}
+    assert {one.word for one in judge(run) if one.fails} == {NOT_MEASURED}
     assert not any(one.fails for one in judge(run, lenient=True))
 
 
