@@ -76,7 +76,8 @@ def program(text: str) -> Program:
         if word in ("read", "pop"):
             ops.append(Op(word, qty=int(rest[0]), begins=begins))
         else:
-            ops.append(Op(word, *rest, begins=begins))
+            target, vt = (*rest, "", "")[:2]
+            ops.append(Op(word, target, vt, begins=begins))
         begins = False
     return tuple(ops)
 
@@ -180,7 +181,8 @@ class Ledger:
         if op.begins:
             self.open.add(session)
         if op.word in ENDS:
-            return self.end(session, op.word == "commit")
+            self.end(session, op.word == "commit")
+            return None
         if op.word == "send":
             msg_id, self.next_id = self.next_id, self.next_id + 1
             self.change(session, msg_id, Message(visible=op.target != AHEAD))

@@ -48,7 +48,7 @@ def floors(conn: Connection) -> tuple[int | None, int | None, int | None]:
             pg_sequence_last_value('pgqueue."x$floor_vt"'), pg_sequence_last_value('pgqueue."x$walk"')"""
     ).fetchone()
     assert row is not None
-    return row
+    return row[0], row[1], row[2]
 
 
 def floor_id(conn: Connection) -> int:

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import copy
 import itertools
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
-from psycopg import pq
 
 from tests.databases import Database
 from tests.sql.ledger import (
@@ -31,9 +28,7 @@ from tests.sql.ledger import (
     play,
     program,
 )
-
-LOCK_TIMEOUT_MS = 3000
-DEADLINE = 10.0
+from tests.sql.sessions import Rows, Session
 
 #: What a message can be at the start: enqueued an hour ago and never read, its lease ended, in flight; or
 #: dated an hour ahead, which no read may give.
@@ -103,55 +98,6 @@ where s.stamp is not null;
 """
 
 SECONDS = {NOW: 0, PAST: -7200, AHEAD: 3600}
-Rows = list[tuple[str | None, ...]]
-
-
-class Session:
-    """A connection that can start a statement and go on while it waits."""
-
-    def __init__(self, dsn: str, *settings: str) -> None:
-        conn = pq.PGconn.connect(dsn.encode())
-        assert conn.status == pq.ConnStatus.OK, conn.error_message
-        self.conn = conn
-        self.pid = conn.backend_pid
-        for setting in settings:
-            self.ask(setting)
-
-    def ask(self, sql: str) -> Rows:
-        return rows(self.conn.exec_(sql.encode()))
-
-    def start(self, sql: str) -> None:
-        self.conn.send_query(sql.encode())
-        self.conn.flush()
-
-    def settles(self, observer: Session) -> bool:
-        """Waits until the statement is done (true), or waits for another session (false)."""
-        deadline = time.monotonic() + DEADLINE
-        while time.monotonic() < deadline:
-            self.conn.consume_input()
-            if not self.conn.is_busy():
-                return True
-            if observer.ask(f"select pg_blocking_pids({self.pid})") != [("{}",)]:
-                return False
-        raise AssertionError("a statement neither ends nor waits")
-
-    def finish(self) -> Rows:
-        found: Rows = []
-        while result := self.conn.get_result():
-            found = rows(result)
-        return found
-
-
-def rows(result: Any) -> Rows:
-    if result.status not in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
-        raise AssertionError(result.error_message.decode().strip())
-    return [
-        tuple(
-            value.decode() if (value := result.get_value(row, column)) is not None else None
-            for column in range(result.nfields)
-        )
-        for row in range(result.ntuples)
-    ]
 
 
 @dataclass(frozen=True)
@@ -171,14 +117,13 @@ class Table:
 
     def __init__(self, db: Database) -> None:
         self.observer = Session(db.dsn)
-        settings = f"set lock_timeout = {LOCK_TIMEOUT_MS}"
-        self.sessions = [Session(db.dsn, settings) for _ in range(3)]
+        self.sessions = [Session(db.dsn) for _ in range(3)]
         self.orders = self.waits = self.overtaken = 0
         self.observer.ask(SCHEMA)
 
     def close(self) -> None:
         for session in (*self.sessions, self.observer):
-            session.conn.finish()
+            session.close()
 
     def play_all(self, scenario: Scenario, state: str) -> None:
         """Every order of the programs, with the queue in the state."""
@@ -208,8 +153,8 @@ class Run(Stage):
             self.check_end()
         except AssertionError as error:
             for session in self.table.sessions:
-                session.finish()
-                session.conn.exec_(b"rollback")
+                session.outcome()
+                session.ask("rollback")
             raise AssertionError("\n  ".join([*self.story, str(error)])) from None
         self.table.overtaken += self.ledger.skipped
 
