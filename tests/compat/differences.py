@@ -27,8 +27,14 @@ class Case:
     reference: Outcome
     ours: Outcome
     in_transaction: bool
+    read_into_the_past: bool
+    """Whether a read with a negative timeout came before, in this sequence."""
+    created: frozenset[str]
+    """Names of all queues that this sequence made, those dropped too."""
     ask: Callable[[str], list[tuple[Any, ...]]]
     """Queries our side, whose state is the one before the call if either side failed."""
+    a_second_later: Callable[[], Outcome]
+    """Undoes the call on our side and plays it again after a second."""
 
     @property
     def name(self) -> Any:
@@ -152,7 +158,7 @@ def capitals_notify(case: Case) -> bool:
     if case.ours.columns != ("notified",):
         return False
     more = set(case.ours.rows) - set(case.reference.rows)
-    capitals = {f"pgmq.q_{name.lower()}.INSERT ''" for name in case.queues() if name != name.lower()}
+    capitals = {f"pgmq.q_{name.lower()}.INSERT ''" for name in case.created if name != name.lower()}
     return set(case.reference.rows) <= set(case.ours.rows) and {note for (note,) in more} <= capitals
 
 
@@ -184,6 +190,14 @@ def id_not_used(case: Case) -> bool:
         return False
     pairs = zip(case.reference.sorted().rows, case.ours.sorted().rows, strict=True)
     return all(a[0] == b[0] and (b[1] or 0) <= (a[1] or 0) for a, b in pairs)
+
+
+def late_by_the_floor(case: Case) -> bool:
+    if case.call.function not in ("read", "pop", "read_with_poll") or not case.read_into_the_past:
+        return False
+    if case.ours.failed or case.reference.failed:
+        return False
+    return alike(case.reference.sorted().rows, case.a_second_later().sorted().rows)
 
 
 DIFFERENCES: tuple[Difference, ...] = (
@@ -246,6 +260,11 @@ DIFFERENCES: tuple[Difference, ...] = (
         "send: no id for what is refused",
         "what is refused before the insert uses up no id",
         id_not_used,
+    ),
+    Difference(
+        "read: a second late after a read into the past",
+        "a lease that is over before it began lies below the floor, until the next look within a second",
+        late_by_the_floor,
     ),
     Difference(
         "metrics: visible in a transaction",

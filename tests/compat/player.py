@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ IN_ORDER = {
 }
 # Ours are in rising order of msg_id; pgmq's nearly always.
 RISING = {"read", "read_with_poll", "pop"}
+# Around a call, outside and inside a transaction: before it, to undo it, to keep it.
+BRACKETS = (("begin", "rollback", "commit"), ("savepoint c", "rollback to c", "release c"))
 MESSAGE_COLUMNS = "msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers"
 # What a call may leave in the tables of the installation, looked at after it.
 AFTERMATH = {
@@ -99,7 +102,8 @@ class Player:
         self.excused: Counter[str] = Counter()
         found = subject.ask("select to_regprocedure('pgqueue.decompile(text)') is not null")
         self.can_decompile = bool(found[0][0])
-        self._in_transaction = self._savepoint = False
+        self._in_transaction = self._savepoint = self._read_into_the_past = False
+        self._created: set[str] = set()
         for side in self.sides:
             side.listen(NAMES)
 
@@ -118,7 +122,8 @@ class Player:
             raise Mismatch(f"at the end\n{mismatch}") from None
 
     def _empty(self) -> None:
-        self._in_transaction = self._savepoint = False
+        self._in_transaction = self._savepoint = self._read_into_the_past = False
+        self._created.clear()
         for side in self.sides:
             left = side.reset()
             side.heard()
@@ -148,14 +153,16 @@ class Player:
         if call.function.endswith("_with_poll"):
             call = self._without_waiting(call)
         self.calls[call.function] += 1
+        if call.function.startswith("create"):
+            self._created.add(str(call.value("queue_name")))
         self._both(call, str(call))
+        if call.function in RISING and (call.value("vt") or 0) < 0:
+            self._read_into_the_past = True
 
     def _both(self, step: Call | RawInsert, sql: str) -> None:
         """Runs a statement on both sides and keeps what it did on both or on neither: they stay alike."""
         inside = self._in_transaction
-        before, undo, keep = (
-            ("savepoint c", "rollback to c", "release c") if inside else ("begin", "rollback", "commit")
-        )
+        before, undo, keep = BRACKETS[inside]
         outcomes = []
         for side in self.sides:
             side.do(before)
@@ -211,13 +218,30 @@ class Player:
         if same(function, reference, ours):
             return False
         call = step if isinstance(step, Call) else Call("")
-        case = Case(call, reference, ours, self._in_transaction, self.subject.ask)
+        case = Case(
+            call,
+            reference,
+            ours,
+            self._in_transaction,
+            self._read_into_the_past,
+            frozenset(self._created),
+            self.subject.ask,
+            lambda: self._a_second_later(str(step)),
+        )
         for difference in DIFFERENCES:
             if difference.applies(case):
                 self.excused[difference.name] += 1
                 return True
         where = " (in a transaction)" if self._in_transaction else ""
         raise Mismatch(f"{step}{where}\n{self.reference.name}: {reference}\n{self.subject.name}: {ours}")
+
+    def _a_second_later(self, sql: str) -> Outcome:
+        """What our side gives when its last call is undone and played again."""
+        before, undo, _ = BRACKETS[self._in_transaction]
+        self.subject.do(undo)
+        time.sleep(1.1)
+        self.subject.do(before)
+        return self.subject.run(sql)
 
     def _without_waiting(self, call: Call) -> Call:
         """The call itself if there is something to read at once; else the same with a window of 0 seconds."""
@@ -228,9 +252,10 @@ class Player:
         read = Call(
             call.function.removesuffix("_with_poll"), tuple(a for a in call.args if a.name not in window)
         )
-        self.reference.do("savepoint c" if self._in_transaction else "begin")
+        before, undo, _ = BRACKETS[self._in_transaction]
+        self.reference.do(before)
         found = self.reference.run(str(read))
-        self.reference.do("rollback to c" if self._in_transaction else "rollback")
+        self.reference.do(undo)
         if found.rows or found.failed:
             return call
         zero = Arg("max_poll_seconds", "integer", 0)
