@@ -90,6 +90,26 @@ create policy owner on pgqueue.partitioning using (
     )
 );
 
+-- The last tick of each periodic message, so that of several workers one sends it. A row belongs to those who may send to
+-- its queue.
+create table if not exists pgqueue.tick (
+    queue_name text not null,
+    name text not null,
+    at timestamptz not null,
+    primary key (queue_name, name)
+);
+alter table pgqueue.tick enable row level security;
+grant select, insert, update, delete on pgqueue.tick to public;
+drop policy if exists sender on pgqueue.tick;
+create policy sender on pgqueue.tick using (
+    exists (
+        select from pg_catalog.pg_class c
+        where c.relnamespace = 'pgmq'::regnamespace
+            and c.relname = 'q_' || queue_name
+            and has_table_privilege(c.oid, 'insert')
+    )
+);
+
 create table if not exists pgmq.meta (
     queue_name varchar not null unique,
     is_partitioned boolean not null,
@@ -848,55 +868,74 @@ declare
     v_ts timestamptz := clock_timestamp();
     v_us bigint := date_part('epoch', v_ts) * 1000000;
     v_walk bigint;
-    v_from bigint := -9223372036854775808;
-    v_since timestamptz := '-infinity';
+    v_from bigint;
+    v_since timestamptz;
     v_oldest timestamptz;
     v_until timestamptz := v_ts + make_interval(secs => $1);
 begin
-    -- Locks the table before its sequences, as drop_queue does.
-    perform from pgmq.%1$I where false;
-    v_walk := pg_sequence_last_value(%27$L::regclass);
-    -- The floor: one read in 256 messages, and the first in a second, looks up where live rows begin.
+    select
+        f.walk,
+        f.from_id,
+        f.since,
+        (
+            select m.vt
+            from pgmq.%1$I m
+            where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= f.since and m.vt <= v_ts
+            order by m.vt
+            limit 1
+        )
+    into v_walk, v_from, v_since, v_oldest
+    from (
+        select
+            pg_sequence_last_value(%27$L::regclass) as walk,
+            coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
+            coalesce(
+                to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity'
+            ) as since
+    ) f;
     if (v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000 then
         v_walk := pgqueue.%5$I(v_ts);
-    end if;
-    if v_walk is not null then
-        v_from := coalesce(pg_sequence_last_value(%23$L::regclass), v_from);
-        -- Zero, where the lowest is before 1970, perhaps at -infinity: from the start.
-        v_since := coalesce(
-            to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1000000.0), v_since
-        );
-    end if;
-    loop
-        select m.vt into v_oldest
-        from pgmq.%1$I m
-        where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts
-        order by m.vt
-        limit 1;
-        if v_oldest is null then
-            return query
-            update pgmq.%1$I m
-            set vt = v_until, read_ct = m.read_ct + 1, last_read_at = v_ts
-            where m.msg_id = any(array(
-                select m.msg_id
-                from pgmq.%1$I m
-                where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
-                order by m.msg_id
-                limit p_qty
-                for update skip locked
-            ))
-            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+        if v_walk is null then
+            v_from := -9223372036854775808;
+            v_since := '-infinity';
         else
-            return query
-            select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-            from pgqueue.%7$I(v_ts, v_until, p_qty, v_from, v_since, false) m;
+            select f.from_id, f.since into v_from, v_since
+            from (
+                select
+                    pg_sequence_last_value(%27$L::regclass) as walk,
+                    coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
+                    coalesce(
+                        to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity'
+                    ) as since
+            ) f;
         end if;
-        -- Nothing found means that everywhere was looked: what lies below the floor comes now, not in a second.
-        exit when found or v_walk is null or p_qty = 0;
-        v_walk := null;
-        v_from := -9223372036854775808;
-        v_since := '-infinity';
-    end loop;
+        -- Not known any more; the way of due messages serves with none too.
+        v_oldest := v_ts;
+    end if;
+    if v_oldest is null then
+        return query
+        update pgmq.%1$I m
+        set vt = v_until, read_ct = m.read_ct + 1, last_read_at = v_ts
+        where m.msg_id = any(array(
+            select m.msg_id
+            from pgmq.%1$I m
+            where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
+            order by m.msg_id
+            limit p_qty
+            for update skip locked
+        ))
+        returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+    else
+        return query
+        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+        from pgqueue.%7$I(v_ts, v_until, p_qty, v_from, v_since, false) m;
+    end if;
+    -- Nothing found means that everywhere was looked: what lies below the floor comes now, not in a second.
+    if not found and v_walk is not null and p_qty is distinct from 0 then
+        return query
+        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+        from pgqueue.%7$I(v_ts, v_until, p_qty, -9223372036854775808, '-infinity', false) m;
+    end if;
 end
 $body$;
 $text$),
@@ -922,24 +961,49 @@ declare
     v_ts timestamptz := clock_timestamp();
     v_us bigint := date_part('epoch', v_ts) * 1000000;
     v_walk bigint;
-    v_from bigint := -9223372036854775808;
-    v_since timestamptz := '-infinity';
+    v_from bigint;
+    v_since timestamptz;
     v_oldest timestamptz;
     v_until timestamptz := v_ts + make_interval(secs => $1);
 begin
-    -- Locks the table before its sequences, as drop_queue does.
-    perform from pgmq.%1$I where false;
-    v_walk := pg_sequence_last_value(%27$L::regclass);
-    -- The floor: one read in 256 messages, and the first in a second, looks up where live rows begin.
+    select
+        f.walk,
+        f.from_id,
+        f.since,
+        (
+            select m.vt
+            from pgmq.%1$I m
+            where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= f.since and m.vt <= v_ts
+            order by m.vt
+            limit 1
+        )
+    into v_walk, v_from, v_since, v_oldest
+    from (
+        select
+            pg_sequence_last_value(%27$L::regclass) as walk,
+            coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
+            coalesce(
+                to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity'
+            ) as since
+    ) f;
     if (v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000 then
         v_walk := pgqueue.%5$I(v_ts);
-    end if;
-    if v_walk is not null then
-        v_from := coalesce(pg_sequence_last_value(%23$L::regclass), v_from);
-        -- Zero, where the lowest is before 1970, perhaps at -infinity: from the start.
-        v_since := coalesce(
-            to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1000000.0), v_since
-        );
+        if v_walk is null then
+            v_from := -9223372036854775808;
+            v_since := '-infinity';
+        else
+            select f.from_id, f.since into v_from, v_since
+            from (
+                select
+                    pg_sequence_last_value(%27$L::regclass) as walk,
+                    coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
+                    coalesce(
+                        to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity'
+                    ) as since
+            ) f;
+        end if;
+        -- Not known any more; the way of due messages serves with none too.
+        v_oldest := v_ts;
     end if;
     if done_ct is null then
         if archive then
@@ -974,36 +1038,30 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
     else
         raise invalid_parameter_value using message = 'done and done_ct must have the same length';
     end if;
-    loop
-        select m.vt into v_oldest
-        from pgmq.%1$I m
-        where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts
-        order by m.vt
-        limit 1;
-        if v_oldest is null then
-            return query
-            update pgmq.%1$I m
-            set vt = v_until, read_ct = m.read_ct + 1, last_read_at = v_ts
-            where m.msg_id = any(array(
-                select m.msg_id
-                from pgmq.%1$I m
-                where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
-                order by m.msg_id
-                limit p_qty
-                for update skip locked
-            ))
-            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
-        else
-            return query
-            select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-            from pgqueue.%7$I(v_ts, v_until, p_qty, v_from, v_since, false) m;
-        end if;
-        -- Nothing found means that everywhere was looked: what lies below the floor comes now, not in a second.
-        exit when found or v_walk is null or p_qty = 0;
-        v_walk := null;
-        v_from := -9223372036854775808;
-        v_since := '-infinity';
-    end loop;
+    if v_oldest is null then
+        return query
+        update pgmq.%1$I m
+        set vt = v_until, read_ct = m.read_ct + 1, last_read_at = v_ts
+        where m.msg_id = any(array(
+            select m.msg_id
+            from pgmq.%1$I m
+            where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
+            order by m.msg_id
+            limit p_qty
+            for update skip locked
+        ))
+        returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+    else
+        return query
+        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+        from pgqueue.%7$I(v_ts, v_until, p_qty, v_from, v_since, false) m;
+    end if;
+    -- Nothing found means that everywhere was looked: what lies below the floor comes now, not in a second.
+    if not found and v_walk is not null and p_qty is distinct from 0 then
+        return query
+        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+        from pgqueue.%7$I(v_ts, v_until, p_qty, -9223372036854775808, '-infinity', false) m;
+    end if;
 end
 $body$;
 $text$),
@@ -1050,53 +1108,72 @@ declare
     v_ts timestamptz := clock_timestamp();
     v_us bigint := date_part('epoch', v_ts) * 1000000;
     v_walk bigint;
-    v_from bigint := -9223372036854775808;
-    v_since timestamptz := '-infinity';
+    v_from bigint;
+    v_since timestamptz;
     v_oldest timestamptz;
 begin
-    -- Locks the table before its sequences, as drop_queue does.
-    perform from pgmq.%1$I where false;
-    v_walk := pg_sequence_last_value(%27$L::regclass);
-    -- The floor: one read in 256 messages, and the first in a second, looks up where live rows begin.
+    select
+        f.walk,
+        f.from_id,
+        f.since,
+        (
+            select m.vt
+            from pgmq.%1$I m
+            where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= f.since and m.vt <= v_ts
+            order by m.vt
+            limit 1
+        )
+    into v_walk, v_from, v_since, v_oldest
+    from (
+        select
+            pg_sequence_last_value(%27$L::regclass) as walk,
+            coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
+            coalesce(
+                to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity'
+            ) as since
+    ) f;
     if (v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000 then
         v_walk := pgqueue.%5$I(v_ts);
-    end if;
-    if v_walk is not null then
-        v_from := coalesce(pg_sequence_last_value(%23$L::regclass), v_from);
-        -- Zero, where the lowest is before 1970, perhaps at -infinity: from the start.
-        v_since := coalesce(
-            to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1000000.0), v_since
-        );
-    end if;
-    loop
-        select m.vt into v_oldest
-        from pgmq.%1$I m
-        where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts
-        order by m.vt
-        limit 1;
-        if v_oldest is null then
-            return query
-            delete from pgmq.%1$I m
-            where m.msg_id = any(array(
-                select m.msg_id
-                from pgmq.%1$I m
-                where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
-                order by m.msg_id
-                limit p_qty
-                for update skip locked
-            ))
-            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+        if v_walk is null then
+            v_from := -9223372036854775808;
+            v_since := '-infinity';
         else
-            return query
-            select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-            from pgqueue.%7$I(v_ts, null, p_qty, v_from, v_since, true) m;
+            select f.from_id, f.since into v_from, v_since
+            from (
+                select
+                    pg_sequence_last_value(%27$L::regclass) as walk,
+                    coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
+                    coalesce(
+                        to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity'
+                    ) as since
+            ) f;
         end if;
-        -- Nothing found means that everywhere was looked: what lies below the floor comes now, not in a second.
-        exit when found or v_walk is null or p_qty = 0;
-        v_walk := null;
-        v_from := -9223372036854775808;
-        v_since := '-infinity';
-    end loop;
+        -- Not known any more; the way of due messages serves with none too.
+        v_oldest := v_ts;
+    end if;
+    if v_oldest is null then
+        return query
+        delete from pgmq.%1$I m
+        where m.msg_id = any(array(
+            select m.msg_id
+            from pgmq.%1$I m
+            where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
+            order by m.msg_id
+            limit p_qty
+            for update skip locked
+        ))
+        returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+    else
+        return query
+        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+        from pgqueue.%7$I(v_ts, null, p_qty, v_from, v_since, true) m;
+    end if;
+    -- Nothing found means that everywhere was looked: what lies below the floor comes now, not in a second.
+    if not found and v_walk is not null and p_qty is distinct from 0 then
+        return query
+        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+        from pgqueue.%7$I(v_ts, null, p_qty, -9223372036854775808, '-infinity', true) m;
+    end if;
 end
 $body$;
 $text$),
@@ -1345,27 +1422,33 @@ declare
     v_ts timestamptz := clock_timestamp();
     v_us bigint := date_part('epoch', v_ts) * 1000000;
     v_walk bigint;
-    v_from bigint := -9223372036854775808;
-    v_since timestamptz := '-infinity';
+    v_from bigint;
+    v_since timestamptz;
     v_until timestamptz := v_ts + make_interval(secs => $1);
     v_head bigint[];
     v_heads bigint[] := '{}';
     v_ids bigint[] := '{}';
     v_missing integer;
 begin
-    -- Locks the table before its sequences, as drop_queue does.
+    -- Names the table, to lock it before its sequences, as drop_queue does.
     perform from pgmq.%1$I where false;
     v_walk := pg_sequence_last_value(%27$L::regclass);
-    -- The floor: one read in 256 messages, and the first in a second, looks up where live rows begin.
     if (v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000 then
         v_walk := pgqueue.%5$I(v_ts);
     end if;
-    if v_walk is not null then
-        v_from := coalesce(pg_sequence_last_value(%23$L::regclass), v_from);
-        -- Zero, where the lowest is before 1970, perhaps at -infinity: from the start.
-        v_since := coalesce(
-            to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1000000.0), v_since
-        );
+    if v_walk is null then
+        v_from := -9223372036854775808;
+        v_since := '-infinity';
+    else
+        select f.from_id, f.since into v_from, v_since
+        from (
+            select
+                pg_sequence_last_value(%27$L::regclass) as walk,
+                coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
+                coalesce(
+                    to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity'
+                ) as since
+        ) f;
     end if;
     while cardinality(v_ids) < p_qty or p_qty < 0 loop
         v_head := pgqueue.%18$I(v_ts, 1, v_from, v_since, v_heads);
@@ -1429,27 +1512,33 @@ declare
     v_ts timestamptz := clock_timestamp();
     v_us bigint := date_part('epoch', v_ts) * 1000000;
     v_walk bigint;
-    v_from bigint := -9223372036854775808;
-    v_since timestamptz := '-infinity';
+    v_from bigint;
+    v_since timestamptz;
     v_until timestamptz := v_ts + make_interval(secs => $1);
     v_ids bigint[];
 begin
     if p_qty < 1 then
         return;
     end if;
-    -- Locks the table before its sequences, as drop_queue does.
+    -- Names the table, to lock it before its sequences, as drop_queue does.
     perform from pgmq.%1$I where false;
     v_walk := pg_sequence_last_value(%27$L::regclass);
-    -- The floor: one read in 256 messages, and the first in a second, looks up where live rows begin.
     if (v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000 then
         v_walk := pgqueue.%5$I(v_ts);
     end if;
-    if v_walk is not null then
-        v_from := coalesce(pg_sequence_last_value(%23$L::regclass), v_from);
-        -- Zero, where the lowest is before 1970, perhaps at -infinity: from the start.
-        v_since := coalesce(
-            to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1000000.0), v_since
-        );
+    if v_walk is null then
+        v_from := -9223372036854775808;
+        v_since := '-infinity';
+    else
+        select f.from_id, f.since into v_from, v_since
+        from (
+            select
+                pg_sequence_last_value(%27$L::regclass) as walk,
+                coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
+                coalesce(
+                    to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity'
+                ) as since
+        ) f;
     end if;
     v_ids := pgqueue.%18$I(v_ts, p_qty, v_from, v_since, '{}');
     if v_ids = '{}' and v_walk is not null then
@@ -1514,24 +1603,30 @@ declare
     v_ts timestamptz := clock_timestamp();
     v_us bigint := date_part('epoch', v_ts) * 1000000;
     v_walk bigint;
-    v_from bigint := -9223372036854775808;
-    v_since timestamptz := '-infinity';
+    v_from bigint;
+    v_since timestamptz;
     v_until timestamptz := v_ts + make_interval(secs => $1);
     v_ids bigint[];
 begin
-    -- Locks the table before its sequences, as drop_queue does.
+    -- Names the table, to lock it before its sequences, as drop_queue does.
     perform from pgmq.%1$I where false;
     v_walk := pg_sequence_last_value(%27$L::regclass);
-    -- The floor: one read in 256 messages, and the first in a second, looks up where live rows begin.
     if (v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000 then
         v_walk := pgqueue.%5$I(v_ts);
     end if;
-    if v_walk is not null then
-        v_from := coalesce(pg_sequence_last_value(%23$L::regclass), v_from);
-        -- Zero, where the lowest is before 1970, perhaps at -infinity: from the start.
-        v_since := coalesce(
-            to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1000000.0), v_since
-        );
+    if v_walk is null then
+        v_from := -9223372036854775808;
+        v_since := '-infinity';
+    else
+        select f.from_id, f.since into v_from, v_since
+        from (
+            select
+                pg_sequence_last_value(%27$L::regclass) as walk,
+                coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
+                coalesce(
+                    to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity'
+                ) as since
+        ) f;
     end if;
     v_ids := pgqueue.%18$I(v_ts, p_qty, v_from, v_since, '{}');
     if v_ids = '{}' and v_walk is not null then
@@ -1903,6 +1998,7 @@ begin
         execute format(v_object.command, v_object.name);
     end loop;
     delete from pgqueue.policy p where p.queue_name = p_name;
+    delete from pgqueue.tick t where t.queue_name = p_name;
     delete from pgqueue.partitioning p
     where p.table_name in ('q_' || p_name, 'a_' || p_name)
         and not exists (
