@@ -23,6 +23,7 @@ STATE = """
     union all select 'binding', queue_name, t::text from pgmq.topic_bindings t
     union all select 'policy', queue_name, p::text from pgqueue.policy p
     union all select 'partitioning', table_name, p::text from pgqueue.partitioning p
+    union all select 'tick', name, t::text from pgqueue.tick t
     union all select 'migration', name, m::text from pgqueue.migration m
     union all select 'message', msg_id::text, m::text from pgmq.q_orders m
     union all select 'archived', msg_id::text, m::text from pgmq.a_orders m
@@ -117,8 +118,9 @@ def test_public_has_usage_of_pgqueue_and_nothing_of_pgmq(db: Database, conn: Con
     query = """
         select c.relname from pg_class c
         where c.relkind in ('r', 'p') and c.relnamespace = any(array['pgmq', 'pgqueue']::regnamespace[])
-            and has_table_privilege(%s, c.oid, 'select, insert, update, delete, truncate')"""
-    assert column(conn, query, stranger) == ["partitioning"], "which row security guards"
+            and has_table_privilege(%s, c.oid, 'select, insert, update, delete, truncate')
+        order by 1"""
+    assert column(conn, query, stranger) == ["partitioning", "tick"], "which row security guards"
 
 
 # --- as in pgmq -----------------------------------------------------------------------------------
