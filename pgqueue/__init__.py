@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from pgqueue.model import Metrics, NotifyThrottle, QueueInfo, RoutedId, TopicBinding, Upkeep, Version
 
     __version__: str
+
+logging.getLogger("pgqueue").addHandler(logging.NullHandler())  # quiet unless the application asks
 
 __all__ = [
     "BYTES",

@@ -1,4 +1,4 @@
-"""psycopg's errors told apart by their SQLSTATE, and raised as ours. No psycopg is needed to do it."""
+"""A driver's errors told apart by their SQLSTATE, and raised as ours. No driver is needed to do it."""
 
 from __future__ import annotations
 
@@ -27,14 +27,16 @@ _OUR_SCHEMAS = re.compile(r"\b(pgmq|pgqueue)\b")
 
 
 def from_server(error: BaseException) -> PgqueueError:
-    """The exception of ours for one of psycopg's, by its SQLSTATE; to be raised `from` that error.
+    """The exception of ours for one of psycopg's (or psycopg2's, asyncpg's), to be raised `from` that error.
 
     What the server said is kept as the message, on one line, wherever ours does not say it better.
     """
-    sqlstate: str | None = getattr(error, "sqlstate", None)
+    sqlstate: str | None = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
     diag = getattr(error, "diag", None)
-    said = " ".join(str(getattr(diag, "message_primary", None) or error).split())
-    hint = getattr(diag, "message_hint", None) or ""
+    cause = error.__cause__  # SQLAlchemy's form of asyncpg's errors has the text there
+    said = getattr(diag, "message_primary", None) or getattr(cause, "message", None) or str(error)
+    said = " ".join(said.split())
+    hint = getattr(diag, "message_hint", None) or getattr(cause, "hint", None) or ""
     if sqlstate is None:
         if type(error).__name__ in ("OperationalError", "InterfaceError"):
             return ConnectionLost(f"{ConnectionLost.__doc__} ({said})")

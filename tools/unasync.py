@@ -20,15 +20,20 @@ FOLDERS = ("pgqueue/_async", "tests/_async")
 BY_HAND = ("_compat.py", "conftest.py", "__init__.py")
 
 WORDS = {
+    "AbstractAsyncContextManager": "AbstractContextManager",
     "AsyncClient": "Client",
     "AsyncConnection": "Connection",
     "AsyncRawCursor": "RawCursor",
     "AsyncConnectionPool": "ConnectionPool",
     "AsyncIterator": "Iterator",
     "AsyncMessage": "Message",
+    "AsyncMessages": "Messages",
     "AsyncQueue": "Queue",
     "__aenter__": "__enter__",
     "__aexit__": "__exit__",
+    "__aiter__": "__iter__",
+    "__anext__": "__next__",
+    "StopAsyncIteration": "StopIteration",
     "asynccontextmanager": "contextmanager",
     "_async": "_sync",
 }

@@ -3,29 +3,30 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-import psycopg
 from psycopg import AsyncConnection
 
-from pgqueue._async.lenders import Callers, Lender, Own, Pool
+from pgqueue._async._compat import is_sqlalchemy
+from pgqueue._async.adapt import Alchemy
+from pgqueue._async.lenders import Callers, Lender, Lent, Own, Pool
+from pgqueue._async.listen import Listener
 from pgqueue._async.queue import AsyncQueue
-from pgqueue._async.wire import IDLE, Line
 from pgqueue.codec import JSON, Codec, codec_of
-from pgqueue.errors import BadValue, ConnectionLost, InDoubt
+from pgqueue.errors import BadValue, ConnectionLost
 from pgqueue.model import Metrics, NotifyThrottle, QueueInfo, RoutedId, TopicBinding, Upkeep, Version
-from pgqueue.sqlstate import from_server
 from pgqueue.statements import installation as statements
 from pgqueue.statements.moment import When
 from pgqueue.statements.statement import Statement
 
 if TYPE_CHECKING:
     from psycopg_pool import AsyncConnectionPool
+
+    from pgqueue._async._compat import Alchemical
 
 T = TypeVar("T")
 
@@ -39,7 +40,8 @@ class AsyncClient:
         connection of it for each call or transaction. Each call commits by itself; `transaction()` joins
         several.
         A psycopg connection, which stays its owner's: the client neither begins, commits nor closes anything
-        on it, so that a message is sent in the transaction that the caller has open, and lost with it.
+        on it, so that a message is sent in the transaction that the caller has open, and lost with it. A
+        session or connection of SQLAlchemy 2, in whose transaction the calls are made in the same way.
     codec: how messages and headers become JSON and back.
     transaction_pooling: True behind a pooler in transaction mode (pgbouncer), where neither prepared
         statements nor LISTEN can live.
@@ -49,12 +51,12 @@ class AsyncClient:
 
     def __init__(
         self,
-        server: str | AsyncConnection[Any] | AsyncConnectionPool[Any],
+        server: str | AsyncConnection[Any] | AsyncConnectionPool[Any] | Alchemical,
         *,
         codec: Codec[Any] = JSON,
         transaction_pooling: bool = False,
     ) -> None:
-        self._lender = _lender(server, prepare=not transaction_pooling)
+        self._lender, self._listener = _lender(server, prepare=not transaction_pooling)
         self._codec = codec
 
     @classmethod
@@ -66,7 +68,9 @@ class AsyncClient:
         return await client.__aenter__()
 
     async def close(self) -> None:
-        """Close the connection, if the client opened it. A later call opens another."""
+        """Close the connections that the client opened. A later call opens another."""
+        if self._listener is not None:
+            await self._listener.close()
         await self._lender.close()
 
     async def __aenter__(self) -> AsyncClient:
@@ -116,24 +120,30 @@ class AsyncClient:
                 await lender.take_back(line)
         raise AssertionError("unreachable")
 
+    def may_wait(self) -> tuple[Listener | None, bool]:
+        """What rings when messages come, and whether a lost connection can be replaced. Raises BadValue."""
+        if self in _HELD.get() or not self._lender.waits:
+            raise BadValue("waiting for messages would hold a transaction open: use a client without one")
+        return self._listener, self._lender.replaces
+
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncConnection[Any]]:
         """Calls inside are committed together at the end, or rolled back if an error leaves the block.
 
-        Gives the psycopg connection, for work of your own in the same transaction. Inside a transaction that
+        Gives psycopg's connection, for work of your own in the same transaction. Inside a transaction that
         is open already it is a savepoint, and commits nothing. Calls by the same client count as inside if
         this thread or task, or a task that it starts, makes them. Raises InDoubt when the connection is lost
         at the commit.
         """
         line = _HELD.get().get(self)
         if line is not None:
-            async with _block(line.conn):
+            async with self._lender.block(line):
                 yield line.conn
             return
         line = await self._lender.lend()
         token = _HELD.set({**_HELD.get(), self: line})
         try:
-            async with _block(line.conn):
+            async with self._lender.block(line):
                 yield line.conn
         finally:
             _HELD.reset(token)
@@ -243,35 +253,21 @@ class AsyncClient:
         return await self.run(statements.list_notify_insert_throttles())
 
 
-def _lender(server: Any, prepare: bool) -> Lender:
-    if isinstance(server, str):
-        return Own(server, prepare)
+def _lender(server: Any, prepare: bool) -> tuple[Lender, Listener | None]:
+    """Who lends the connections, and what listens beside them."""
     if isinstance(server, AsyncConnection):
-        return Callers(server)
-    if hasattr(server, "getconn"):
-        return Pool(server, prepare)
-    raise BadValue(f"a DSN, or a connection or pool of psycopg, not {type(server).__name__}")
+        return Callers(server), None
+    if is_sqlalchemy(server):
+        return Alchemy(server), None
+    lender: Own | Pool
+    if isinstance(server, str):
+        lender = Own(server, prepare)
+    elif hasattr(server, "getconn"):
+        lender = Pool(server, prepare)
+    else:
+        raise BadValue(f"a DSN, or a connection, pool or session, not {type(server).__name__}")
+    return lender, Listener(lender) if prepare else None
 
 
-_HELD: ContextVar[Mapping[AsyncClient, Line]] = ContextVar("pgqueue", default=MappingProxyType({}))
+_HELD: ContextVar[Mapping[AsyncClient, Lent]] = ContextVar("pgqueue", default=MappingProxyType({}))
 """The connections of the transactions that are open in this thread or task."""
-
-
-@asynccontextmanager
-async def _block(conn: AsyncConnection[Any]) -> AsyncIterator[None]:
-    """psycopg's transaction, whose end raises our errors."""
-    inner = conn.pgconn.transaction_status != IDLE
-    transaction = conn.transaction()
-    await transaction.__aenter__()
-    try:
-        yield
-    except BaseException:
-        if not await transaction.__aexit__(*sys.exc_info()):
-            raise
-        return
-    try:
-        await transaction.__aexit__(None, None, None)
-    except psycopg.Error as error:
-        if not conn.closed:
-            raise from_server(error) from error
-        raise (ConnectionLost if inner else InDoubt)(sqlstate=error.sqlstate) from error

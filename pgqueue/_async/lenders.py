@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Protocol
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection
@@ -12,28 +15,44 @@ from psycopg import AsyncConnection
 from pgqueue._async._compat import Lock, blocking
 from pgqueue._async.wire import IDLE, Line, is_lost
 from pgqueue.dsn import cannot_connect, parameters
-from pgqueue.errors import CannotConnect, ConnectionLost
+from pgqueue.errors import CannotConnect, ConnectionLost, InDoubt
+from pgqueue.sqlstate import from_server
+from pgqueue.statements.statement import Statement
 
 if TYPE_CHECKING:
     from psycopg_pool import AsyncConnectionPool
+
+T = TypeVar("T")
+
+
+class Lent(Protocol):
+    """A connection, and how a statement is run on it."""
+
+    conn: Any
+
+    async def run(self, statement: Statement[T]) -> T: ...
 
 
 class Lender(Protocol):
     """Lends a connection for one call or one transaction.
 
-    replaces: a lost connection can be had anew; without a transaction each call commits by itself
+    replaces: a lost connection can be had anew, and each call commits by itself
+    waits: no transaction of somebody else stays open while nothing is done
     """
 
     replaces: bool
 
-    async def lend(self) -> Line:
+    @property
+    def waits(self) -> bool: ...
+
+    async def lend(self) -> Lent:
         """A connection that works, for the borrower alone. Raises CannotConnect, ConnectionLost."""
         ...
 
-    async def take_back(self, line: Line) -> None: ...
+    async def take_back(self, line: Any) -> None: ...
 
-    async def open(self) -> AsyncConnection[Any] | None:
-        """A further connection of the client's own, to listen on; None where there can be none."""
+    def block(self, line: Any) -> AbstractAsyncContextManager[None]:
+        """A transaction, or a savepoint in one that is open. Raises InDoubt, ConnectionLost."""
         ...
 
     async def close(self) -> None: ...
@@ -43,6 +62,7 @@ class Own:
     """One connection by a DSN, opened at the first call, and again when it was lost."""
 
     replaces = True
+    waits = True
 
     def __init__(self, dsn: str, prepare: bool) -> None:
         self._dsn = dsn
@@ -63,6 +83,9 @@ class Own:
 
     async def take_back(self, line: Line) -> None:
         self._lock.release()
+
+    def block(self, line: Line) -> AbstractAsyncContextManager[None]:
+        return block(line.conn)
 
     async def open(self) -> AsyncConnection[Any]:
         """A new connection. Raises BadDsn, CannotConnect, EmbeddedError."""
@@ -90,6 +113,7 @@ class Pool:
     """Connections of a psycopg_pool that the caller owns. While lent, a connection commits each call."""
 
     replaces = True
+    waits = True
 
     def __init__(self, pool: AsyncConnectionPool[Any], prepare: bool) -> None:
         self._pool = pool
@@ -116,6 +140,9 @@ class Pool:
             if not autocommit:
                 await conn.set_autocommit(False)
         await self._pool.putconn(conn)
+
+    def block(self, line: Line) -> AbstractAsyncContextManager[None]:
+        return block(line.conn)
 
     async def _prepared(self, conn: AsyncConnection[Any]) -> Line:
         """The connection set for our calls; how it was found is kept for when it goes back."""
@@ -153,6 +180,11 @@ class Callers:
         self._line = Line(conn)
         self._lock = Lock()
 
+    @property
+    def waits(self) -> bool:
+        conn = self._line.conn
+        return conn.autocommit and conn.pgconn.transaction_status == IDLE
+
     async def lend(self) -> Line:
         await self._lock.acquire()
         if self._line.conn.closed:
@@ -163,8 +195,28 @@ class Callers:
     async def take_back(self, line: Line) -> None:
         self._lock.release()
 
-    async def open(self) -> None:
-        return None
+    def block(self, line: Line) -> AbstractAsyncContextManager[None]:
+        return block(line.conn)
 
     async def close(self) -> None:
         pass
+
+
+@asynccontextmanager
+async def block(conn: AsyncConnection[Any]) -> AsyncIterator[None]:
+    """psycopg's transaction, whose end raises our errors."""
+    inner = conn.pgconn.transaction_status != IDLE
+    transaction = conn.transaction()
+    await transaction.__aenter__()
+    try:
+        yield
+    except BaseException:
+        if not await transaction.__aexit__(*sys.exc_info()):
+            raise
+        return
+    try:
+        await transaction.__aexit__(None, None, None)
+    except psycopg.Error as error:
+        if not conn.closed:
+            raise from_server(error) from error
+        raise (ConnectionLost if inner else InDoubt)(sqlstate=error.sqlstate) from error

@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Protocol
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import psycopg
 from psycopg import Connection
@@ -12,28 +15,44 @@ from psycopg import Connection
 from pgqueue._sync._compat import Lock, blocking
 from pgqueue._sync.wire import IDLE, Line, is_lost
 from pgqueue.dsn import cannot_connect, parameters
-from pgqueue.errors import CannotConnect, ConnectionLost
+from pgqueue.errors import CannotConnect, ConnectionLost, InDoubt
+from pgqueue.sqlstate import from_server
+from pgqueue.statements.statement import Statement
 
 if TYPE_CHECKING:
     from psycopg_pool import ConnectionPool
+
+T = TypeVar("T")
+
+
+class Lent(Protocol):
+    """A connection, and how a statement is run on it."""
+
+    conn: Any
+
+    def run(self, statement: Statement[T]) -> T: ...
 
 
 class Lender(Protocol):
     """Lends a connection for one call or one transaction.
 
-    replaces: a lost connection can be had anew; without a transaction each call commits by itself
+    replaces: a lost connection can be had anew, and each call commits by itself
+    waits: no transaction of somebody else stays open while nothing is done
     """
 
     replaces: bool
 
-    def lend(self) -> Line:
+    @property
+    def waits(self) -> bool: ...
+
+    def lend(self) -> Lent:
         """A connection that works, for the borrower alone. Raises CannotConnect, ConnectionLost."""
         ...
 
-    def take_back(self, line: Line) -> None: ...
+    def take_back(self, line: Any) -> None: ...
 
-    def open(self) -> Connection[Any] | None:
-        """A further connection of the client's own, to listen on; None where there can be none."""
+    def block(self, line: Any) -> AbstractContextManager[None]:
+        """A transaction, or a savepoint in one that is open. Raises InDoubt, ConnectionLost."""
         ...
 
     def close(self) -> None: ...
@@ -43,6 +62,7 @@ class Own:
     """One connection by a DSN, opened at the first call, and again when it was lost."""
 
     replaces = True
+    waits = True
 
     def __init__(self, dsn: str, prepare: bool) -> None:
         self._dsn = dsn
@@ -63,6 +83,9 @@ class Own:
 
     def take_back(self, line: Line) -> None:
         self._lock.release()
+
+    def block(self, line: Line) -> AbstractContextManager[None]:
+        return block(line.conn)
 
     def open(self) -> Connection[Any]:
         """A new connection. Raises BadDsn, CannotConnect, EmbeddedError."""
@@ -90,6 +113,7 @@ class Pool:
     """Connections of a psycopg_pool that the caller owns. While lent, a connection commits each call."""
 
     replaces = True
+    waits = True
 
     def __init__(self, pool: ConnectionPool[Any], prepare: bool) -> None:
         self._pool = pool
@@ -116,6 +140,9 @@ class Pool:
             if not autocommit:
                 conn.set_autocommit(False)
         self._pool.putconn(conn)
+
+    def block(self, line: Line) -> AbstractContextManager[None]:
+        return block(line.conn)
 
     def _prepared(self, conn: Connection[Any]) -> Line:
         """The connection set for our calls; how it was found is kept for when it goes back."""
@@ -153,6 +180,11 @@ class Callers:
         self._line = Line(conn)
         self._lock = Lock()
 
+    @property
+    def waits(self) -> bool:
+        conn = self._line.conn
+        return conn.autocommit and conn.pgconn.transaction_status == IDLE
+
     def lend(self) -> Line:
         self._lock.acquire()
         if self._line.conn.closed:
@@ -163,8 +195,28 @@ class Callers:
     def take_back(self, line: Line) -> None:
         self._lock.release()
 
-    def open(self) -> None:
-        return None
+    def block(self, line: Line) -> AbstractContextManager[None]:
+        return block(line.conn)
 
     def close(self) -> None:
         pass
+
+
+@contextmanager
+def block(conn: Connection[Any]) -> Iterator[None]:
+    """psycopg's transaction, whose end raises our errors."""
+    inner = conn.pgconn.transaction_status != IDLE
+    transaction = conn.transaction()
+    transaction.__enter__()
+    try:
+        yield
+    except BaseException:
+        if not transaction.__exit__(*sys.exc_info()):
+            raise
+        return
+    try:
+        transaction.__exit__(None, None, None)
+    except psycopg.Error as error:
+        if not conn.closed:
+            raise from_server(error) from error
+        raise (ConnectionLost if inner else InDoubt)(sqlstate=error.sqlstate) from error

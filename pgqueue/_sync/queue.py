@@ -9,9 +9,13 @@ from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from pgqueue._sync._compat import sleep
+from pgqueue._sync.listen import Listener
 from pgqueue._sync.message import Message
+from pgqueue._sync.stream import Messages
 from pgqueue.codec import Codec
+from pgqueue.errors import BadValue
 from pgqueue.model import MessageRecord, Metrics
+from pgqueue.statements.arrays import EMPTY
 from pgqueue.statements.moment import When
 from pgqueue.statements.queue import QueueCalls
 from pgqueue.statements.statement import Statement
@@ -24,6 +28,8 @@ class Runs(Protocol):
     """What a queue needs of a client."""
 
     def run(self, statement: Statement[R]) -> R: ...
+
+    def may_wait(self) -> tuple[Listener | None, bool]: ...
 
 
 class Queue(Generic[T]):
@@ -76,7 +82,7 @@ class Queue(Generic[T]):
         headers: one for each message. None is sent for no messages.
         """
         call = self._calls.send_batch(messages, headers, delay)
-        return self._client.run(call) if call.params[0] else []
+        return self._client.run(call) if call.params[0] != EMPTY else []
 
     # --- reading ----------------------------------------------------------------------------------
 
@@ -107,9 +113,13 @@ class Queue(Generic[T]):
         """
         finished = list(done)
         leases = [one for one in finished if isinstance(one, MessageRecord)]
-        ids = [one.msg_id for one in leases] if leases else finished
+        ids = [one for one in finished if not isinstance(one, MessageRecord)]
+        if leases and ids:
+            raise BadValue("done takes messages or ids, not both")
+        if leases:
+            ids = [one.msg_id for one in leases]
         counts = [one.read_ct for one in leases] if leases else None
-        return self._client.run(self._calls.fetch(vt, qty, ids, counts, archive))  # type: ignore[arg-type]
+        return self._client.run(self._calls.fetch(vt, qty, ids, counts, archive))
 
     def read_with_poll(
         self,
@@ -132,6 +142,22 @@ class Queue(Generic[T]):
             if found or left <= 0:
                 return found
             sleep(min(left, poll_interval_ms / 1000))
+
+    def messages(self, *, vt: int = 30, qty: int = 1, poll: float | None = None) -> Messages[T]:
+        """Iterate over messages for ever, each taken for vt seconds; its stop() ends the iteration.
+
+        qty: how many are read at once; their leases begin together, so the last of them has the less time.
+        poll: seconds between two looks at a queue that stays empty, at most; looks begin 50 ms apart and
+        grow rarer. A queue that notifies (`client.enable_notify_insert`) is looked at as soon as a message
+        comes, heard on one further connection for all streams of the client; poll is then 5, and 1 where
+        there can be no such connection (a caller's own, a pooler in transaction mode).
+
+        No connection of a pool is held while waiting, and no transaction. A connection that is lost is
+        opened again for as long as it takes; the first must succeed. Raises BadValue inside a transaction.
+        """
+        listener, patient = self._client.may_wait()
+        longest = poll if poll is not None else 1.0 if listener is None else 5.0
+        return Messages(self, vt, qty, listener, longest, patient)
 
     def read_grouped(self, *, vt: int = 30, qty: int = 1) -> list[Message[T]]:
         """Read in order within each group (header x-pgmq-group), the oldest group as far as it goes first."""

@@ -79,9 +79,10 @@ class Line:
     def _reply(self, sql: bytes, params: tuple[Any, ...], shape: tuple[str, ...]) -> Reply:
         """What the server answers. A text with a star is not prepared: its columns may change."""
         cursor, conn = self.cursor, self.conn
+        star = b"*" in sql and not shape
         alone = conn.autocommit and conn.pgconn.transaction_status == IDLE
         try:
-            cursor.execute(sql, params, prepare=bool(shape) or b"*" not in sql, binary=False)
+            cursor.execute(sql, params, prepare=not star, binary=False)
             rows = cursor.fetchall()
         except psycopg.Error as error:
             if not conn.closed:
@@ -90,7 +91,7 @@ class Line:
             raise kind(sqlstate=error.sqlstate) from error
         except UnicodeError as error:
             raise BadValue("a text is not UTF-8, or holds what the database cannot") from error
-        return Reply(shape or _names(cursor.pgresult), rows)
+        return Reply(_names(cursor.pgresult) if star else shape, rows)
 
 
 ALWAYS = float("inf")

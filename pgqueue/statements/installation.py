@@ -7,6 +7,7 @@ from typing import Any
 
 from pgqueue.codec import JSON, Codec
 from pgqueue.model import Metrics, NotifyThrottle, QueueInfo, RoutedId, TopicBinding, Upkeep, Version
+from pgqueue.statements.arrays import array
 from pgqueue.statements.moment import When, is_now, moment
 from pgqueue.statements.statement import Statement, call, each, number, only, truth
 
@@ -101,8 +102,10 @@ def send_batch_topic(
     delay: When | None = None,
     codec: Codec[Any] = JSON,
 ) -> Statement[list[RoutedId]]:
-    bodies = [codec.encode(message) for message in messages]
-    heads = None if headers is None else [None if one is None else codec.encode(one) for one in headers]
+    bodies = array([codec.encode(message) for message in messages])
+    heads = (
+        None if headers is None else array([None if one is None else codec.encode(one) for one in headers])
+    )
     due = None if delay is None or is_now(delay) else moment(delay, 4)
     last = f", {due.sql}" if due else ""
     sql = f"select * from pgmq.send_batch_topic($1::text, $2::jsonb[], $3::jsonb[]{last})"

@@ -10,6 +10,7 @@ from pgqueue.codec import JSON, Codec
 from pgqueue.errors import BadValue, LostLease
 from pgqueue.model import COLUMNS, MessageRecord, Metrics
 from pgqueue.names import lower
+from pgqueue.statements.arrays import array, ids
 from pgqueue.statements.moment import When, is_now, moment
 from pgqueue.statements.statement import Reply, Statement, number, numbers, only, truth
 
@@ -61,8 +62,8 @@ class QueueCalls(Generic[T, M]):
     def send_batch(
         self, messages: Iterable[T], headers: Sequence[Any] | None = None, delay: When | None = None
     ) -> Statement[list[int]]:
-        heads = None if headers is None else [self._headers(one) for one in headers]
-        params = ([self.codec.encode(message) for message in messages], heads)
+        heads = None if headers is None else array([self._headers(one) for one in headers])
+        params = (array([self.codec.encode(message) for message in messages]), heads)
         if delay is None or is_now(delay):
             sql, compiled = self._scalar("send_batch", "send_batch", "$1::jsonb[], $2::jsonb[]")
             return self._statement(sql, compiled, params, numbers)
@@ -81,11 +82,13 @@ class QueueCalls(Generic[T, M]):
         return self._statement(sql, compiled, (vt, qty), self.messages, COLUMNS)
 
     def fetch(
-        self, vt: int, qty: int, done: list[int], done_ct: list[int] | None, archive: bool
+        self, vt: int, qty: int, done: Iterable[int], done_ct: Iterable[int] | None, archive: bool
     ) -> Statement[list[M]]:
         arguments = "$1::integer, $2::integer, $3::bigint[], $4::integer[], $5::boolean"
         sql, compiled = self._records("fetch", "pgqueue.fetch", arguments)
-        return self._statement(sql, compiled, (vt, qty, done, done_ct, archive), self.messages, COLUMNS)
+        return self._statement(
+            sql, compiled, (vt, qty, ids(done), done_ct and ids(done_ct), archive), self.messages, COLUMNS
+        )
 
     def read_grouped(self, vt: int, qty: int) -> Statement[list[M]]:
         return self._grouped("read_grouped", vt, qty)
@@ -112,7 +115,7 @@ class QueueCalls(Generic[T, M]):
 
     def archive_batch(self, msg_ids: Iterable[int]) -> Statement[list[int]]:
         sql, compiled = self._scalar("archive_batch", "archive", "$1::bigint[]")
-        return self._statement(sql, compiled, (list(msg_ids),), numbers)
+        return self._statement(sql, compiled, (ids(msg_ids),), numbers)
 
     def delete(self, msg_id: int) -> Statement[bool]:
         sql, compiled = self._scalar("delete", "delete", "$1::bigint")
@@ -120,7 +123,7 @@ class QueueCalls(Generic[T, M]):
 
     def delete_batch(self, msg_ids: Iterable[int]) -> Statement[list[int]]:
         sql, compiled = self._scalar("delete_batch", "delete", "$1::bigint[]")
-        return self._statement(sql, compiled, (list(msg_ids),), numbers)
+        return self._statement(sql, compiled, (ids(msg_ids),), numbers)
 
     def complete(self, msg_id: int, read_ct: int, archive: bool) -> Statement[None]:
         arguments = "$1::bigint, $2::integer, $3::boolean"
@@ -137,7 +140,7 @@ class QueueCalls(Generic[T, M]):
         sql, compiled = self._records(
             "set_vt_batch", "pgmq.set_vt", "$1::bigint[], {}", due.sql, due.compiled
         )
-        return self._statement(sql, compiled, (list(msg_ids), due.param), self.messages, COLUMNS)
+        return self._statement(sql, compiled, (ids(msg_ids), due.param), self.messages, COLUMNS)
 
     def set_lease(self, msg_id: int, read_ct: int, vt: When) -> Statement[M]:
         """set_vt for who holds the lease. Its parse raises LostLease."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import psycopg
 import pytest
+import sqlalchemy.ext.asyncio as alchemy
 
 from pgqueue import AsyncClient
 from tests.databases import Database
@@ -25,3 +26,17 @@ async def owned(db: Database) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
     async with await psycopg.AsyncConnection.connect(db.dsn) as conn:
         yield conn
         await conn.rollback()
+
+
+# --- SQLAlchemy -----------------------------------------------------------------------------------
+
+DRIVERS = ("psycopg", "asyncpg")
+AlchemyConnection = alchemy.AsyncConnection
+AlchemyEngine = alchemy.AsyncEngine
+AlchemySession = alchemy.AsyncSession
+
+
+def engine_of(driver: str, dsn: str) -> AlchemyEngine:
+    """An engine of one connection."""
+    url = dsn.replace("postgresql://", f"postgresql+{driver}://")
+    return alchemy.create_async_engine(url, pool_size=1, max_overflow=0, pool_timeout=5)

@@ -7,6 +7,8 @@ from typing import Any
 
 import psycopg
 import pytest
+import sqlalchemy
+import sqlalchemy.orm
 
 from pgqueue import Client
 from tests.databases import Database
@@ -25,3 +27,17 @@ def owned(db: Database) -> Iterator[psycopg.Connection[Any]]:
     with psycopg.Connection.connect(db.dsn) as conn:
         yield conn
         conn.rollback()
+
+
+# --- SQLAlchemy -----------------------------------------------------------------------------------
+
+DRIVERS = ("psycopg", "psycopg2")
+AlchemyConnection = sqlalchemy.Connection
+AlchemyEngine = sqlalchemy.Engine
+AlchemySession = sqlalchemy.orm.Session
+
+
+def engine_of(driver: str, dsn: str) -> AlchemyEngine:
+    """An engine of one connection."""
+    url = dsn.replace("postgresql://", f"postgresql+{driver}://")
+    return sqlalchemy.create_engine(url, pool_size=1, max_overflow=0, pool_timeout=5)

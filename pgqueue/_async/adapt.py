@@ -1,0 +1,79 @@
+# The source of pgqueue/_sync/adapt.py: after a change here run tools/unasync.py.
+"""Calls in the transaction of a session or connection of SQLAlchemy 2, on its own connection."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from psycopg import AsyncConnection
+
+from pgqueue._async._compat import Lock, begun, driver_connection
+from pgqueue._async.wire import Line
+from pgqueue.sqlstate import from_server
+from pgqueue.statements.foreign import for_dialect
+from pgqueue.statements.statement import Reply, Statement
+
+T = TypeVar("T")
+
+
+class Alchemy:
+    """Lends the connection that a session or connection of SQLAlchemy uses, with its transaction begun.
+
+    Nothing is committed or rolled back but by SQLAlchemy. With the dialect psycopg the calls go to psycopg's
+    connection directly; with another (psycopg2, asyncpg) through SQLAlchemy, by the queue's name.
+    """
+
+    replaces = False
+    waits = False
+
+    def __init__(self, server: Any) -> None:
+        self._server = server
+        self._line: Line | ForeignLine | None = None
+        self._lock = Lock()
+
+    async def lend(self) -> Line | ForeignLine:
+        await self._lock.acquire()
+        try:
+            conn = await begun(self._server)
+            driver = await driver_connection(conn)
+            if not isinstance(driver, AsyncConnection):
+                return ForeignLine(conn)
+            if self._line is None or self._line.conn is not driver:
+                self._line = Line(driver)
+            return self._line
+        except BaseException:
+            self._lock.release()
+            raise
+
+    async def take_back(self, line: Line | ForeignLine) -> None:
+        self._lock.release()
+
+    @asynccontextmanager
+    async def block(self, line: Line | ForeignLine) -> AsyncIterator[None]:
+        """A savepoint, made by SQLAlchemy so that it knows of it."""
+        async with self._server.begin_nested():
+            await begun(self._server)  # a session makes the savepoint when it is asked for its connection
+            yield
+
+    async def close(self) -> None:
+        self._line = None
+
+
+class ForeignLine:
+    """A connection of SQLAlchemy with another driver than psycopg 3."""
+
+    def __init__(self, conn: Any) -> None:
+        self.conn = conn
+
+    async def run(self, statement: Statement[T]) -> T:
+        """The result of a statement. Raises a PgqueueError."""
+        from sqlalchemy.exc import DBAPIError
+
+        sql, params = for_dialect(statement, self.conn.dialect.paramstyle)
+        try:
+            result = await self.conn.exec_driver_sql(sql, params)
+        except DBAPIError as error:
+            raise from_server(error.orig or error) from error
+        return statement.parse(Reply(list(result.keys()), result.fetchall()))

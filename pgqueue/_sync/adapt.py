@@ -1,0 +1,79 @@
+# Made of pgqueue/_async/adapt.py by tools/unasync.py: change that file, not this one.
+"""Calls in the transaction of a session or connection of SQLAlchemy 2, on its own connection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from psycopg import Connection
+
+from pgqueue._sync._compat import Lock, begun, driver_connection
+from pgqueue._sync.wire import Line
+from pgqueue.sqlstate import from_server
+from pgqueue.statements.foreign import for_dialect
+from pgqueue.statements.statement import Reply, Statement
+
+T = TypeVar("T")
+
+
+class Alchemy:
+    """Lends the connection that a session or connection of SQLAlchemy uses, with its transaction begun.
+
+    Nothing is committed or rolled back but by SQLAlchemy. With the dialect psycopg the calls go to psycopg's
+    connection directly; with another (psycopg2, asyncpg) through SQLAlchemy, by the queue's name.
+    """
+
+    replaces = False
+    waits = False
+
+    def __init__(self, server: Any) -> None:
+        self._server = server
+        self._line: Line | ForeignLine | None = None
+        self._lock = Lock()
+
+    def lend(self) -> Line | ForeignLine:
+        self._lock.acquire()
+        try:
+            conn = begun(self._server)
+            driver = driver_connection(conn)
+            if not isinstance(driver, Connection):
+                return ForeignLine(conn)
+            if self._line is None or self._line.conn is not driver:
+                self._line = Line(driver)
+            return self._line
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def take_back(self, line: Line | ForeignLine) -> None:
+        self._lock.release()
+
+    @contextmanager
+    def block(self, line: Line | ForeignLine) -> Iterator[None]:
+        """A savepoint, made by SQLAlchemy so that it knows of it."""
+        with self._server.begin_nested():
+            begun(self._server)  # a session makes the savepoint when it is asked for its connection
+            yield
+
+    def close(self) -> None:
+        self._line = None
+
+
+class ForeignLine:
+    """A connection of SQLAlchemy with another driver than psycopg 3."""
+
+    def __init__(self, conn: Any) -> None:
+        self.conn = conn
+
+    def run(self, statement: Statement[T]) -> T:
+        """The result of a statement. Raises a PgqueueError."""
+        from sqlalchemy.exc import DBAPIError
+
+        sql, params = for_dialect(statement, self.conn.dialect.paramstyle)
+        try:
+            result = self.conn.exec_driver_sql(sql, params)
+        except DBAPIError as error:
+            raise from_server(error.orig or error) from error
+        return statement.parse(Reply(list(result.keys()), result.fetchall()))

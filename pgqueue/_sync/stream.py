@@ -1,0 +1,107 @@
+# Made of pgqueue/_async/stream.py by tools/unasync.py: change that file, not this one.
+"""The messages of a queue, one after the other, for ever."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from types import TracebackType
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from pgqueue._sync._compat import Bell
+from pgqueue._sync.listen import Listener, channel_of, pause
+from pgqueue._sync.message import Message
+from pgqueue.errors import CannotConnect, Conflict, ConnectionLost, PgqueueError
+
+if TYPE_CHECKING:
+    from pgqueue._sync.queue import Queue
+
+log = logging.getLogger("pgqueue")
+T = TypeVar("T")
+
+
+class Messages(Generic[T]):
+    """Iterates over messages as they come; waits while there is none. Made by `queue.messages()`.
+
+    Used in a `with` block, or run to its end after stop(), it gives back what it has read and not handed
+    out. One consumer each: as many streams as there are threads or tasks that want messages.
+    """
+
+    def __init__(
+        self,
+        queue: Queue[T],
+        vt: int,
+        qty: int,
+        listener: Listener | None,
+        poll: float,
+        patient: bool,
+    ) -> None:
+        self._queue = queue
+        self._vt = vt
+        self._qty = qty
+        self._listener = listener
+        self._channel = channel_of(queue.name)
+        self._poll = poll
+        self._patient = patient  # the connection can be had anew
+        self._bell: Bell | None = None
+        self._ready: deque[Message[T]] = deque()
+        self._idle = 0
+        self._worked = False
+        self._stopped = False
+
+    def stop(self) -> None:
+        """End before the next message, also while waiting. From any thread, and from a signal handler."""
+        self._stopped = True
+        if self._bell is not None:
+            self._bell.ring()
+
+    def close(self) -> None:
+        """stop(), and give back at once what was read and not handed out."""
+        self.stop()
+        if self._bell is not None and self._listener is not None and self._channel is not None:
+            self._listener.remove(self._channel, self._bell)
+        while self._ready:
+            try:
+                self._ready.popleft().give_back()
+            except PgqueueError as error:  # its lease ends by itself
+                log.warning("queue %s: a message was not given back: %s", self._queue.name, error)
+
+    def __iter__(self) -> Messages[T]:
+        return self
+
+    def __next__(self) -> Message[T]:
+        if self._bell is None:
+            self._bell = Bell()
+            if self._listener is not None and self._channel is not None:
+                self._listener.add(self._channel, self._bell)
+        while not self._stopped:
+            if self._ready:
+                return self._ready.popleft()
+            self._ready.extend(self._next())
+            if self._ready:
+                self._idle = 0
+                continue
+            self._idle += 1
+            self._bell.wait(pause(self._idle, self._poll))
+        self.close()
+        raise StopIteration
+
+    def __enter__(self) -> Messages[T]:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _next(self) -> list[Message[T]]:
+        """What there is to read now; nothing while the server is away, once it has answered before."""
+        try:
+            found = self._queue.read(vt=self._vt, qty=self._qty)
+        except (ConnectionLost, CannotConnect, Conflict) as error:
+            if not (self._worked and self._patient):
+                raise
+            log.warning("queue %s: %s", self._queue.name, error)
+            return []
+        self._worked = True
+        return found
