@@ -754,7 +754,7 @@ create or replace function pgqueue.%6$I(v_msg_ids bigint[], v_vt timestamptz)
 returns void
 language plpgsql volatile parallel unsafe
 as $body$
--- Messages made visible by set_vt must not lie below the floor until the next walk.
+-- Messages made visible by set_vt, or leased into the past, must not lie below the floor until the next walk.
 declare
     v_msg_id bigint;
 begin
@@ -936,6 +936,9 @@ begin
         select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
         from pgqueue.%7$I(v_ts, v_until, p_qty, -9223372036854775808, '-infinity', false) m;
     end if;
+    if v_until < v_ts and v_walk is not null then
+        perform pgqueue.%6$I('{}', v_until);
+    end if;
 end
 $body$;
 $text$),
@@ -1061,6 +1064,9 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
         return query
         select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
         from pgqueue.%7$I(v_ts, v_until, p_qty, -9223372036854775808, '-infinity', false) m;
+    end if;
+    if v_until < v_ts and v_walk is not null then
+        perform pgqueue.%6$I('{}', v_until);
     end if;
 end
 $body$;
@@ -1490,6 +1496,9 @@ begin
     from leased m
     join unnest(v_ids) with ordinality as c (msg_id, place) on c.msg_id = m.msg_id
     order by c.place;
+    if v_until < v_ts and v_walk is not null then
+        perform pgqueue.%6$I('{}', v_until);
+    end if;
 end
 $body$;
 $text$),
@@ -1581,6 +1590,9 @@ begin
     from leased m
     join unnest(v_ids) with ordinality as c (msg_id, place) on c.msg_id = m.msg_id
     order by c.place;
+    if v_until < v_ts and v_walk is not null then
+        perform pgqueue.%6$I('{}', v_until);
+    end if;
 end
 $body$;
 $text$),
@@ -1650,6 +1662,9 @@ begin
     from leased m
     join unnest(v_ids) with ordinality as c (msg_id, place) on c.msg_id = m.msg_id
     order by c.place;
+    if v_until < v_ts and v_walk is not null then
+        perform pgqueue.%6$I('{}', v_until);
+    end if;
 end
 $body$;
 $text$)

@@ -2460,7 +2460,7 @@ create or replace function pgqueue.%6$I(v_msg_ids bigint[], v_vt timestamptz)
 returns void
 language plpgsql volatile parallel unsafe
 as $body$
--- Messages made visible by set_vt must not lie below the floor until the next walk.
+-- Messages made visible by set_vt, or leased into the past, must not lie below the floor until the next walk.
 declare
     v_msg_id bigint;
 begin
@@ -2574,55 +2574,77 @@ declare
     v_ts timestamptz := clock_timestamp();
     v_us bigint := date_part('epoch', v_ts) * 1000000;
     v_walk bigint;
-    v_from bigint := -9223372036854775808;
-    v_since timestamptz := '-infinity';
+    v_from bigint;
+    v_since timestamptz;
     v_oldest timestamptz;
     v_until timestamptz := v_ts + make_interval(secs => $1);
 begin
-    -- Locks the table before its sequences, as drop_queue does.
-    perform from pgmq.%1$I where false;
-    v_walk := pg_sequence_last_value(%27$L::regclass);
-    -- The floor: one read in 256 messages, and the first in a second, looks up where live rows begin.
+    select
+        f.walk,
+        f.from_id,
+        f.since,
+        (
+            select m.vt
+            from pgmq.%1$I m
+            where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= f.since and m.vt <= v_ts
+            order by m.vt
+            limit 1
+        )
+    into v_walk, v_from, v_since, v_oldest
+    from (
+        select
+            pg_sequence_last_value(%27$L::regclass) as walk,
+            coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
+            coalesce(
+                to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity'
+            ) as since
+    ) f;
     if (v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000 then
         v_walk := pgqueue.%5$I(v_ts);
-    end if;
-    if v_walk is not null then
-        v_from := coalesce(pg_sequence_last_value(%23$L::regclass), v_from);
-        -- Zero, where the lowest is before 1970, perhaps at -infinity: from the start.
-        v_since := coalesce(
-            to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1000000.0), v_since
-        );
-    end if;
-    loop
-        select m.vt into v_oldest
-        from pgmq.%1$I m
-        where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts
-        order by m.vt
-        limit 1;
-        if v_oldest is null then
-            return query
-            update pgmq.%1$I m
-            set vt = v_until, read_ct = m.read_ct + 1, last_read_at = v_ts
-            where m.msg_id = any(array(
-                select m.msg_id
-                from pgmq.%1$I m
-                where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
-                order by m.msg_id
-                limit p_qty
-                for update skip locked
-            ))
-            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+        if v_walk is null then
+            v_from := -9223372036854775808;
+            v_since := '-infinity';
         else
-            return query
-            select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-            from pgqueue.%7$I(v_ts, v_until, p_qty, v_from, v_since, false) m;
+            select f.from_id, f.since into v_from, v_since
+            from (
+                select
+                    pg_sequence_last_value(%27$L::regclass) as walk,
+                    coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
+                    coalesce(
+                        to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity'
+                    ) as since
+            ) f;
         end if;
-        -- Nothing found means that everywhere was looked: what lies below the floor comes now, not in a second.
-        exit when found or v_walk is null or p_qty = 0;
-        v_walk := null;
-        v_from := -9223372036854775808;
-        v_since := '-infinity';
-    end loop;
+        -- Not known any more; the way of due messages serves with none too.
+        v_oldest := v_ts;
+    end if;
+    if v_oldest is null then
+        return query
+        update pgmq.%1$I m
+        set vt = v_until, read_ct = m.read_ct + 1, last_read_at = v_ts
+        where m.msg_id = any(array(
+            select m.msg_id
+            from pgmq.%1$I m
+            where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
+            order by m.msg_id
+            limit p_qty
+            for update skip locked
+        ))
+        returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+    else
+        return query
+        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+        from pgqueue.%7$I(v_ts, v_until, p_qty, v_from, v_since, false) m;
+    end if;
+    -- Nothing found means that everywhere was looked: what lies below the floor comes now, not in a second.
+    if not found and v_walk is not null and p_qty is distinct from 0 then
+        return query
+        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+        from pgqueue.%7$I(v_ts, v_until, p_qty, -9223372036854775808, '-infinity', false) m;
+    end if;
+    if v_until < v_ts and v_walk is not null then
+        perform pgqueue.%6$I('{}', v_until);
+    end if;
 end
 $body$;
 $text$),
@@ -2648,24 +2670,49 @@ declare
     v_ts timestamptz := clock_timestamp();
     v_us bigint := date_part('epoch', v_ts) * 1000000;
     v_walk bigint;
-    v_from bigint := -9223372036854775808;
-    v_since timestamptz := '-infinity';
+    v_from bigint;
+    v_since timestamptz;
     v_oldest timestamptz;
     v_until timestamptz := v_ts + make_interval(secs => $1);
 begin
-    -- Locks the table before its sequences, as drop_queue does.
-    perform from pgmq.%1$I where false;
-    v_walk := pg_sequence_last_value(%27$L::regclass);
-    -- The floor: one read in 256 messages, and the first in a second, looks up where live rows begin.
+    select
+        f.walk,
+        f.from_id,
+        f.since,
+        (
+            select m.vt
+            from pgmq.%1$I m
+            where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= f.since and m.vt <= v_ts
+            order by m.vt
+            limit 1
+        )
+    into v_walk, v_from, v_since, v_oldest
+    from (
+        select
+            pg_sequence_last_value(%27$L::regclass) as walk,
+            coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
+            coalesce(
+                to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity'
+            ) as since
+    ) f;
     if (v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000 then
         v_walk := pgqueue.%5$I(v_ts);
-    end if;
-    if v_walk is not null then
-        v_from := coalesce(pg_sequence_last_value(%23$L::regclass), v_from);
-        -- Zero, where the lowest is before 1970, perhaps at -infinity: from the start.
-        v_since := coalesce(
-            to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1000000.0), v_since
-        );
+        if v_walk is null then
+            v_from := -9223372036854775808;
+            v_since := '-infinity';
+        else
+            select f.from_id, f.since into v_from, v_since
+            from (
+                select
+                    pg_sequence_last_value(%27$L::regclass) as walk,
+                    coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
+                    coalesce(
+                        to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity'
+                    ) as since
+            ) f;
+        end if;
+        -- Not known any more; the way of due messages serves with none too.
+        v_oldest := v_ts;
     end if;
     if done_ct is null then
         if archive then
@@ -2700,36 +2747,33 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
     else
         raise invalid_parameter_value using message = 'done and done_ct must have the same length';
     end if;
-    loop
-        select m.vt into v_oldest
-        from pgmq.%1$I m
-        where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts
-        order by m.vt
-        limit 1;
-        if v_oldest is null then
-            return query
-            update pgmq.%1$I m
-            set vt = v_until, read_ct = m.read_ct + 1, last_read_at = v_ts
-            where m.msg_id = any(array(
-                select m.msg_id
-                from pgmq.%1$I m
-                where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
-                order by m.msg_id
-                limit p_qty
-                for update skip locked
-            ))
-            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
-        else
-            return query
-            select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-            from pgqueue.%7$I(v_ts, v_until, p_qty, v_from, v_since, false) m;
-        end if;
-        -- Nothing found means that everywhere was looked: what lies below the floor comes now, not in a second.
-        exit when found or v_walk is null or p_qty = 0;
-        v_walk := null;
-        v_from := -9223372036854775808;
-        v_since := '-infinity';
-    end loop;
+    if v_oldest is null then
+        return query
+        update pgmq.%1$I m
+        set vt = v_until, read_ct = m.read_ct + 1, last_read_at = v_ts
+        where m.msg_id = any(array(
+            select m.msg_id
+            from pgmq.%1$I m
+            where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
+            order by m.msg_id
+            limit p_qty
+            for update skip locked
+        ))
+        returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+    else
+        return query
+        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+        from pgqueue.%7$I(v_ts, v_until, p_qty, v_from, v_since, false) m;
+    end if;
+    -- Nothing found means that everywhere was looked: what lies below the floor comes now, not in a second.
+    if not found and v_walk is not null and p_qty is distinct from 0 then
+        return query
+        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+        from pgqueue.%7$I(v_ts, v_until, p_qty, -9223372036854775808, '-infinity', false) m;
+    end if;
+    if v_until < v_ts and v_walk is not null then
+        perform pgqueue.%6$I('{}', v_until);
+    end if;
 end
 $body$;
 $text$),
@@ -2776,53 +2820,72 @@ declare
     v_ts timestamptz := clock_timestamp();
     v_us bigint := date_part('epoch', v_ts) * 1000000;
     v_walk bigint;
-    v_from bigint := -9223372036854775808;
-    v_since timestamptz := '-infinity';
+    v_from bigint;
+    v_since timestamptz;
     v_oldest timestamptz;
 begin
-    -- Locks the table before its sequences, as drop_queue does.
-    perform from pgmq.%1$I where false;
-    v_walk := pg_sequence_last_value(%27$L::regclass);
-    -- The floor: one read in 256 messages, and the first in a second, looks up where live rows begin.
+    select
+        f.walk,
+        f.from_id,
+        f.since,
+        (
+            select m.vt
+            from pgmq.%1$I m
+            where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= f.since and m.vt <= v_ts
+            order by m.vt
+            limit 1
+        )
+    into v_walk, v_from, v_since, v_oldest
+    from (
+        select
+            pg_sequence_last_value(%27$L::regclass) as walk,
+            coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
+            coalesce(
+                to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity'
+            ) as since
+    ) f;
     if (v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000 then
         v_walk := pgqueue.%5$I(v_ts);
-    end if;
-    if v_walk is not null then
-        v_from := coalesce(pg_sequence_last_value(%23$L::regclass), v_from);
-        -- Zero, where the lowest is before 1970, perhaps at -infinity: from the start.
-        v_since := coalesce(
-            to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1000000.0), v_since
-        );
-    end if;
-    loop
-        select m.vt into v_oldest
-        from pgmq.%1$I m
-        where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts
-        order by m.vt
-        limit 1;
-        if v_oldest is null then
-            return query
-            delete from pgmq.%1$I m
-            where m.msg_id = any(array(
-                select m.msg_id
-                from pgmq.%1$I m
-                where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
-                order by m.msg_id
-                limit p_qty
-                for update skip locked
-            ))
-            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+        if v_walk is null then
+            v_from := -9223372036854775808;
+            v_since := '-infinity';
         else
-            return query
-            select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-            from pgqueue.%7$I(v_ts, null, p_qty, v_from, v_since, true) m;
+            select f.from_id, f.since into v_from, v_since
+            from (
+                select
+                    pg_sequence_last_value(%27$L::regclass) as walk,
+                    coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
+                    coalesce(
+                        to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity'
+                    ) as since
+            ) f;
         end if;
-        -- Nothing found means that everywhere was looked: what lies below the floor comes now, not in a second.
-        exit when found or v_walk is null or p_qty = 0;
-        v_walk := null;
-        v_from := -9223372036854775808;
-        v_since := '-infinity';
-    end loop;
+        -- Not known any more; the way of due messages serves with none too.
+        v_oldest := v_ts;
+    end if;
+    if v_oldest is null then
+        return query
+        delete from pgmq.%1$I m
+        where m.msg_id = any(array(
+            select m.msg_id
+            from pgmq.%1$I m
+            where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
+            order by m.msg_id
+            limit p_qty
+            for update skip locked
+        ))
+        returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+    else
+        return query
+        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+        from pgqueue.%7$I(v_ts, null, p_qty, v_from, v_since, true) m;
+    end if;
+    -- Nothing found means that everywhere was looked: what lies below the floor comes now, not in a second.
+    if not found and v_walk is not null and p_qty is distinct from 0 then
+        return query
+        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+        from pgqueue.%7$I(v_ts, null, p_qty, -9223372036854775808, '-infinity', true) m;
+    end if;
 end
 $body$;
 $text$),
@@ -3071,27 +3134,33 @@ declare
     v_ts timestamptz := clock_timestamp();
     v_us bigint := date_part('epoch', v_ts) * 1000000;
     v_walk bigint;
-    v_from bigint := -9223372036854775808;
-    v_since timestamptz := '-infinity';
+    v_from bigint;
+    v_since timestamptz;
     v_until timestamptz := v_ts + make_interval(secs => $1);
     v_head bigint[];
     v_heads bigint[] := '{}';
     v_ids bigint[] := '{}';
     v_missing integer;
 begin
-    -- Locks the table before its sequences, as drop_queue does.
+    -- Names the table, to lock it before its sequences, as drop_queue does.
     perform from pgmq.%1$I where false;
     v_walk := pg_sequence_last_value(%27$L::regclass);
-    -- The floor: one read in 256 messages, and the first in a second, looks up where live rows begin.
     if (v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000 then
         v_walk := pgqueue.%5$I(v_ts);
     end if;
-    if v_walk is not null then
-        v_from := coalesce(pg_sequence_last_value(%23$L::regclass), v_from);
-        -- Zero, where the lowest is before 1970, perhaps at -infinity: from the start.
-        v_since := coalesce(
-            to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1000000.0), v_since
-        );
+    if v_walk is null then
+        v_from := -9223372036854775808;
+        v_since := '-infinity';
+    else
+        select f.from_id, f.since into v_from, v_since
+        from (
+            select
+                pg_sequence_last_value(%27$L::regclass) as walk,
+                coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
+                coalesce(
+                    to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity'
+                ) as since
+        ) f;
     end if;
     while cardinality(v_ids) < p_qty or p_qty < 0 loop
         v_head := pgqueue.%18$I(v_ts, 1, v_from, v_since, v_heads);
@@ -3133,6 +3202,9 @@ begin
     from leased m
     join unnest(v_ids) with ordinality as c (msg_id, place) on c.msg_id = m.msg_id
     order by c.place;
+    if v_until < v_ts and v_walk is not null then
+        perform pgqueue.%6$I('{}', v_until);
+    end if;
 end
 $body$;
 $text$),
@@ -3155,27 +3227,33 @@ declare
     v_ts timestamptz := clock_timestamp();
     v_us bigint := date_part('epoch', v_ts) * 1000000;
     v_walk bigint;
-    v_from bigint := -9223372036854775808;
-    v_since timestamptz := '-infinity';
+    v_from bigint;
+    v_since timestamptz;
     v_until timestamptz := v_ts + make_interval(secs => $1);
     v_ids bigint[];
 begin
     if p_qty < 1 then
         return;
     end if;
-    -- Locks the table before its sequences, as drop_queue does.
+    -- Names the table, to lock it before its sequences, as drop_queue does.
     perform from pgmq.%1$I where false;
     v_walk := pg_sequence_last_value(%27$L::regclass);
-    -- The floor: one read in 256 messages, and the first in a second, looks up where live rows begin.
     if (v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000 then
         v_walk := pgqueue.%5$I(v_ts);
     end if;
-    if v_walk is not null then
-        v_from := coalesce(pg_sequence_last_value(%23$L::regclass), v_from);
-        -- Zero, where the lowest is before 1970, perhaps at -infinity: from the start.
-        v_since := coalesce(
-            to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1000000.0), v_since
-        );
+    if v_walk is null then
+        v_from := -9223372036854775808;
+        v_since := '-infinity';
+    else
+        select f.from_id, f.since into v_from, v_since
+        from (
+            select
+                pg_sequence_last_value(%27$L::regclass) as walk,
+                coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
+                coalesce(
+                    to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity'
+                ) as since
+        ) f;
     end if;
     v_ids := pgqueue.%18$I(v_ts, p_qty, v_from, v_since, '{}');
     if v_ids = '{}' and v_walk is not null then
@@ -3218,6 +3296,9 @@ begin
     from leased m
     join unnest(v_ids) with ordinality as c (msg_id, place) on c.msg_id = m.msg_id
     order by c.place;
+    if v_until < v_ts and v_walk is not null then
+        perform pgqueue.%6$I('{}', v_until);
+    end if;
 end
 $body$;
 $text$),
@@ -3240,24 +3321,30 @@ declare
     v_ts timestamptz := clock_timestamp();
     v_us bigint := date_part('epoch', v_ts) * 1000000;
     v_walk bigint;
-    v_from bigint := -9223372036854775808;
-    v_since timestamptz := '-infinity';
+    v_from bigint;
+    v_since timestamptz;
     v_until timestamptz := v_ts + make_interval(secs => $1);
     v_ids bigint[];
 begin
-    -- Locks the table before its sequences, as drop_queue does.
+    -- Names the table, to lock it before its sequences, as drop_queue does.
     perform from pgmq.%1$I where false;
     v_walk := pg_sequence_last_value(%27$L::regclass);
-    -- The floor: one read in 256 messages, and the first in a second, looks up where live rows begin.
     if (v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000 then
         v_walk := pgqueue.%5$I(v_ts);
     end if;
-    if v_walk is not null then
-        v_from := coalesce(pg_sequence_last_value(%23$L::regclass), v_from);
-        -- Zero, where the lowest is before 1970, perhaps at -infinity: from the start.
-        v_since := coalesce(
-            to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1000000.0), v_since
-        );
+    if v_walk is null then
+        v_from := -9223372036854775808;
+        v_since := '-infinity';
+    else
+        select f.from_id, f.since into v_from, v_since
+        from (
+            select
+                pg_sequence_last_value(%27$L::regclass) as walk,
+                coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
+                coalesce(
+                    to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity'
+                ) as since
+        ) f;
     end if;
     v_ids := pgqueue.%18$I(v_ts, p_qty, v_from, v_since, '{}');
     if v_ids = '{}' and v_walk is not null then
@@ -3281,6 +3368,9 @@ begin
     from leased m
     join unnest(v_ids) with ordinality as c (msg_id, place) on c.msg_id = m.msg_id
     order by c.place;
+    if v_until < v_ts and v_walk is not null then
+        perform pgqueue.%6$I('{}', v_until);
+    end if;
 end
 $body$;
 $text$)
@@ -3700,6 +3790,7 @@ begin
         execute format(v_object.command, v_object.name);
     end loop;
     delete from pgqueue.policy p where p.queue_name = p_name;
+    delete from pgqueue.tick t where t.queue_name = p_name;
     delete from pgqueue.partitioning p
     where p.table_name in ('q_' || p_name, 'a_' || p_name)
         and not exists (
@@ -4891,24 +4982,49 @@ declare
     v_ts timestamptz := clock_timestamp();
     v_us bigint := date_part('epoch', v_ts) * 1000000;
     v_walk bigint;
-    v_from bigint := -9223372036854775808;
-    v_since timestamptz := '-infinity';
+    v_from bigint;
+    v_since timestamptz;
     v_oldest timestamptz;
     v_until timestamptz := v_ts + make_interval(secs => $1);
 begin
-    -- Locks the table before its sequences, as drop_queue does.
-    perform from pgmq.q_orders where false;
-    v_walk := pg_sequence_last_value('pgqueue."orders$walk"'::regclass);
-    -- The floor: one read in 256 messages, and the first in a second, looks up where live rows begin.
+    select
+        f.walk,
+        f.from_id,
+        f.since,
+        (
+            select m.vt
+            from pgmq.q_orders m
+            where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= f.since and m.vt <= v_ts
+            order by m.vt
+            limit 1
+        )
+    into v_walk, v_from, v_since, v_oldest
+    from (
+        select
+            pg_sequence_last_value('pgqueue."orders$walk"'::regclass) as walk,
+            coalesce(pg_sequence_last_value('pgqueue."orders$floor_id"'::regclass), -9223372036854775808) as from_id,
+            coalesce(
+                to_timestamp(nullif(greatest(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0), 0) / 1e6::float8), '-infinity'
+            ) as since
+    ) f;
     if (v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000 then
         v_walk := pgqueue."orders$floor"(v_ts);
-    end if;
-    if v_walk is not null then
-        v_from := coalesce(pg_sequence_last_value('pgqueue."orders$floor_id"'::regclass), v_from);
-        -- Zero, where the lowest is before 1970, perhaps at -infinity: from the start.
-        v_since := coalesce(
-            to_timestamp(nullif(greatest(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0), 0) / 1000000.0), v_since
-        );
+        if v_walk is null then
+            v_from := -9223372036854775808;
+            v_since := '-infinity';
+        else
+            select f.from_id, f.since into v_from, v_since
+            from (
+                select
+                    pg_sequence_last_value('pgqueue."orders$walk"'::regclass) as walk,
+                    coalesce(pg_sequence_last_value('pgqueue."orders$floor_id"'::regclass), -9223372036854775808) as from_id,
+                    coalesce(
+                        to_timestamp(nullif(greatest(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0), 0) / 1e6::float8), '-infinity'
+                    ) as since
+            ) f;
+        end if;
+        -- Not known any more; the way of due messages serves with none too.
+        v_oldest := v_ts;
     end if;
     if done_ct is null then
         if archive then
@@ -4943,36 +5059,33 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
     else
         raise invalid_parameter_value using message = 'done and done_ct must have the same length';
     end if;
-    loop
-        select m.vt into v_oldest
-        from pgmq.q_orders m
-        where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts
-        order by m.vt
-        limit 1;
-        if v_oldest is null then
-            return query
-            update pgmq.q_orders m
-            set vt = v_until, read_ct = m.read_ct + 1, last_read_at = v_ts
-            where m.msg_id = any(array(
-                select m.msg_id
-                from pgmq.q_orders m
-                where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
-                order by m.msg_id
-                limit p_qty
-                for update skip locked
-            ))
-            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
-        else
-            return query
-            select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-            from pgqueue."orders$due"(v_ts, v_until, p_qty, v_from, v_since, false) m;
-        end if;
-        -- Nothing found means that everywhere was looked: what lies below the floor comes now, not in a second.
-        exit when found or v_walk is null or p_qty = 0;
-        v_walk := null;
-        v_from := -9223372036854775808;
-        v_since := '-infinity';
-    end loop;
+    if v_oldest is null then
+        return query
+        update pgmq.q_orders m
+        set vt = v_until, read_ct = m.read_ct + 1, last_read_at = v_ts
+        where m.msg_id = any(array(
+            select m.msg_id
+            from pgmq.q_orders m
+            where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
+            order by m.msg_id
+            limit p_qty
+            for update skip locked
+        ))
+        returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+    else
+        return query
+        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+        from pgqueue."orders$due"(v_ts, v_until, p_qty, v_from, v_since, false) m;
+    end if;
+    -- Nothing found means that everywhere was looked: what lies below the floor comes now, not in a second.
+    if not found and v_walk is not null and p_qty is distinct from 0 then
+        return query
+        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+        from pgqueue."orders$due"(v_ts, v_until, p_qty, -9223372036854775808, '-infinity', false) m;
+    end if;
+    if v_until < v_ts and v_walk is not null then
+        perform pgqueue."orders$lower_floor"('{}', v_until);
+    end if;
 end
 $_$;
 
@@ -5074,24 +5187,30 @@ declare
     v_ts timestamptz := clock_timestamp();
     v_us bigint := date_part('epoch', v_ts) * 1000000;
     v_walk bigint;
-    v_from bigint := -9223372036854775808;
-    v_since timestamptz := '-infinity';
+    v_from bigint;
+    v_since timestamptz;
     v_until timestamptz := v_ts + make_interval(secs => $1);
     v_ids bigint[];
 begin
-    -- Locks the table before its sequences, as drop_queue does.
+    -- Names the table, to lock it before its sequences, as drop_queue does.
     perform from pgmq.q_orders where false;
     v_walk := pg_sequence_last_value('pgqueue."orders$walk"'::regclass);
-    -- The floor: one read in 256 messages, and the first in a second, looks up where live rows begin.
     if (v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000 then
         v_walk := pgqueue."orders$floor"(v_ts);
     end if;
-    if v_walk is not null then
-        v_from := coalesce(pg_sequence_last_value('pgqueue."orders$floor_id"'::regclass), v_from);
-        -- Zero, where the lowest is before 1970, perhaps at -infinity: from the start.
-        v_since := coalesce(
-            to_timestamp(nullif(greatest(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0), 0) / 1000000.0), v_since
-        );
+    if v_walk is null then
+        v_from := -9223372036854775808;
+        v_since := '-infinity';
+    else
+        select f.from_id, f.since into v_from, v_since
+        from (
+            select
+                pg_sequence_last_value('pgqueue."orders$walk"'::regclass) as walk,
+                coalesce(pg_sequence_last_value('pgqueue."orders$floor_id"'::regclass), -9223372036854775808) as from_id,
+                coalesce(
+                    to_timestamp(nullif(greatest(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0), 0) / 1e6::float8), '-infinity'
+                ) as since
+        ) f;
     end if;
     v_ids := pgqueue."orders$heads"(v_ts, p_qty, v_from, v_since, '{}');
     if v_ids = '{}' and v_walk is not null then
@@ -5115,6 +5234,9 @@ begin
     from leased m
     join unnest(v_ids) with ordinality as c (msg_id, place) on c.msg_id = m.msg_id
     order by c.place;
+    if v_until < v_ts and v_walk is not null then
+        perform pgqueue."orders$lower_floor"('{}', v_until);
+    end if;
 end
 $_$;
 
@@ -5246,7 +5368,7 @@ ALTER FUNCTION pgqueue."orders$heads"(v_ts timestamp with time zone, v_qty integ
 CREATE FUNCTION pgqueue."orders$lower_floor"(v_msg_ids bigint[], v_vt timestamp with time zone) RETURNS void
     LANGUAGE plpgsql
     AS $_$
--- Messages made visible by set_vt must not lie below the floor until the next walk.
+-- Messages made visible by set_vt, or leased into the past, must not lie below the floor until the next walk.
 declare
     v_msg_id bigint;
 begin
@@ -5285,53 +5407,72 @@ declare
     v_ts timestamptz := clock_timestamp();
     v_us bigint := date_part('epoch', v_ts) * 1000000;
     v_walk bigint;
-    v_from bigint := -9223372036854775808;
-    v_since timestamptz := '-infinity';
+    v_from bigint;
+    v_since timestamptz;
     v_oldest timestamptz;
 begin
-    -- Locks the table before its sequences, as drop_queue does.
-    perform from pgmq.q_orders where false;
-    v_walk := pg_sequence_last_value('pgqueue."orders$walk"'::regclass);
-    -- The floor: one read in 256 messages, and the first in a second, looks up where live rows begin.
+    select
+        f.walk,
+        f.from_id,
+        f.since,
+        (
+            select m.vt
+            from pgmq.q_orders m
+            where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= f.since and m.vt <= v_ts
+            order by m.vt
+            limit 1
+        )
+    into v_walk, v_from, v_since, v_oldest
+    from (
+        select
+            pg_sequence_last_value('pgqueue."orders$walk"'::regclass) as walk,
+            coalesce(pg_sequence_last_value('pgqueue."orders$floor_id"'::regclass), -9223372036854775808) as from_id,
+            coalesce(
+                to_timestamp(nullif(greatest(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0), 0) / 1e6::float8), '-infinity'
+            ) as since
+    ) f;
     if (v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000 then
         v_walk := pgqueue."orders$floor"(v_ts);
-    end if;
-    if v_walk is not null then
-        v_from := coalesce(pg_sequence_last_value('pgqueue."orders$floor_id"'::regclass), v_from);
-        -- Zero, where the lowest is before 1970, perhaps at -infinity: from the start.
-        v_since := coalesce(
-            to_timestamp(nullif(greatest(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0), 0) / 1000000.0), v_since
-        );
-    end if;
-    loop
-        select m.vt into v_oldest
-        from pgmq.q_orders m
-        where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts
-        order by m.vt
-        limit 1;
-        if v_oldest is null then
-            return query
-            delete from pgmq.q_orders m
-            where m.msg_id = any(array(
-                select m.msg_id
-                from pgmq.q_orders m
-                where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
-                order by m.msg_id
-                limit p_qty
-                for update skip locked
-            ))
-            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+        if v_walk is null then
+            v_from := -9223372036854775808;
+            v_since := '-infinity';
         else
-            return query
-            select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-            from pgqueue."orders$due"(v_ts, null, p_qty, v_from, v_since, true) m;
+            select f.from_id, f.since into v_from, v_since
+            from (
+                select
+                    pg_sequence_last_value('pgqueue."orders$walk"'::regclass) as walk,
+                    coalesce(pg_sequence_last_value('pgqueue."orders$floor_id"'::regclass), -9223372036854775808) as from_id,
+                    coalesce(
+                        to_timestamp(nullif(greatest(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0), 0) / 1e6::float8), '-infinity'
+                    ) as since
+            ) f;
         end if;
-        -- Nothing found means that everywhere was looked: what lies below the floor comes now, not in a second.
-        exit when found or v_walk is null or p_qty = 0;
-        v_walk := null;
-        v_from := -9223372036854775808;
-        v_since := '-infinity';
-    end loop;
+        -- Not known any more; the way of due messages serves with none too.
+        v_oldest := v_ts;
+    end if;
+    if v_oldest is null then
+        return query
+        delete from pgmq.q_orders m
+        where m.msg_id = any(array(
+            select m.msg_id
+            from pgmq.q_orders m
+            where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
+            order by m.msg_id
+            limit p_qty
+            for update skip locked
+        ))
+        returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+    else
+        return query
+        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+        from pgqueue."orders$due"(v_ts, null, p_qty, v_from, v_since, true) m;
+    end if;
+    -- Nothing found means that everywhere was looked: what lies below the floor comes now, not in a second.
+    if not found and v_walk is not null and p_qty is distinct from 0 then
+        return query
+        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+        from pgqueue."orders$due"(v_ts, null, p_qty, -9223372036854775808, '-infinity', true) m;
+    end if;
 end
 $_$;
 
@@ -5355,55 +5496,77 @@ declare
     v_ts timestamptz := clock_timestamp();
     v_us bigint := date_part('epoch', v_ts) * 1000000;
     v_walk bigint;
-    v_from bigint := -9223372036854775808;
-    v_since timestamptz := '-infinity';
+    v_from bigint;
+    v_since timestamptz;
     v_oldest timestamptz;
     v_until timestamptz := v_ts + make_interval(secs => $1);
 begin
-    -- Locks the table before its sequences, as drop_queue does.
-    perform from pgmq.q_orders where false;
-    v_walk := pg_sequence_last_value('pgqueue."orders$walk"'::regclass);
-    -- The floor: one read in 256 messages, and the first in a second, looks up where live rows begin.
+    select
+        f.walk,
+        f.from_id,
+        f.since,
+        (
+            select m.vt
+            from pgmq.q_orders m
+            where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= f.since and m.vt <= v_ts
+            order by m.vt
+            limit 1
+        )
+    into v_walk, v_from, v_since, v_oldest
+    from (
+        select
+            pg_sequence_last_value('pgqueue."orders$walk"'::regclass) as walk,
+            coalesce(pg_sequence_last_value('pgqueue."orders$floor_id"'::regclass), -9223372036854775808) as from_id,
+            coalesce(
+                to_timestamp(nullif(greatest(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0), 0) / 1e6::float8), '-infinity'
+            ) as since
+    ) f;
     if (v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000 then
         v_walk := pgqueue."orders$floor"(v_ts);
-    end if;
-    if v_walk is not null then
-        v_from := coalesce(pg_sequence_last_value('pgqueue."orders$floor_id"'::regclass), v_from);
-        -- Zero, where the lowest is before 1970, perhaps at -infinity: from the start.
-        v_since := coalesce(
-            to_timestamp(nullif(greatest(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0), 0) / 1000000.0), v_since
-        );
-    end if;
-    loop
-        select m.vt into v_oldest
-        from pgmq.q_orders m
-        where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts
-        order by m.vt
-        limit 1;
-        if v_oldest is null then
-            return query
-            update pgmq.q_orders m
-            set vt = v_until, read_ct = m.read_ct + 1, last_read_at = v_ts
-            where m.msg_id = any(array(
-                select m.msg_id
-                from pgmq.q_orders m
-                where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
-                order by m.msg_id
-                limit p_qty
-                for update skip locked
-            ))
-            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+        if v_walk is null then
+            v_from := -9223372036854775808;
+            v_since := '-infinity';
         else
-            return query
-            select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-            from pgqueue."orders$due"(v_ts, v_until, p_qty, v_from, v_since, false) m;
+            select f.from_id, f.since into v_from, v_since
+            from (
+                select
+                    pg_sequence_last_value('pgqueue."orders$walk"'::regclass) as walk,
+                    coalesce(pg_sequence_last_value('pgqueue."orders$floor_id"'::regclass), -9223372036854775808) as from_id,
+                    coalesce(
+                        to_timestamp(nullif(greatest(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0), 0) / 1e6::float8), '-infinity'
+                    ) as since
+            ) f;
         end if;
-        -- Nothing found means that everywhere was looked: what lies below the floor comes now, not in a second.
-        exit when found or v_walk is null or p_qty = 0;
-        v_walk := null;
-        v_from := -9223372036854775808;
-        v_since := '-infinity';
-    end loop;
+        -- Not known any more; the way of due messages serves with none too.
+        v_oldest := v_ts;
+    end if;
+    if v_oldest is null then
+        return query
+        update pgmq.q_orders m
+        set vt = v_until, read_ct = m.read_ct + 1, last_read_at = v_ts
+        where m.msg_id = any(array(
+            select m.msg_id
+            from pgmq.q_orders m
+            where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
+            order by m.msg_id
+            limit p_qty
+            for update skip locked
+        ))
+        returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+    else
+        return query
+        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+        from pgqueue."orders$due"(v_ts, v_until, p_qty, v_from, v_since, false) m;
+    end if;
+    -- Nothing found means that everywhere was looked: what lies below the floor comes now, not in a second.
+    if not found and v_walk is not null and p_qty is distinct from 0 then
+        return query
+        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+        from pgqueue."orders$due"(v_ts, v_until, p_qty, -9223372036854775808, '-infinity', false) m;
+    end if;
+    if v_until < v_ts and v_walk is not null then
+        perform pgqueue."orders$lower_floor"('{}', v_until);
+    end if;
 end
 $_$;
 
@@ -5432,27 +5595,33 @@ declare
     v_ts timestamptz := clock_timestamp();
     v_us bigint := date_part('epoch', v_ts) * 1000000;
     v_walk bigint;
-    v_from bigint := -9223372036854775808;
-    v_since timestamptz := '-infinity';
+    v_from bigint;
+    v_since timestamptz;
     v_until timestamptz := v_ts + make_interval(secs => $1);
     v_head bigint[];
     v_heads bigint[] := '{}';
     v_ids bigint[] := '{}';
     v_missing integer;
 begin
-    -- Locks the table before its sequences, as drop_queue does.
+    -- Names the table, to lock it before its sequences, as drop_queue does.
     perform from pgmq.q_orders where false;
     v_walk := pg_sequence_last_value('pgqueue."orders$walk"'::regclass);
-    -- The floor: one read in 256 messages, and the first in a second, looks up where live rows begin.
     if (v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000 then
         v_walk := pgqueue."orders$floor"(v_ts);
     end if;
-    if v_walk is not null then
-        v_from := coalesce(pg_sequence_last_value('pgqueue."orders$floor_id"'::regclass), v_from);
-        -- Zero, where the lowest is before 1970, perhaps at -infinity: from the start.
-        v_since := coalesce(
-            to_timestamp(nullif(greatest(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0), 0) / 1000000.0), v_since
-        );
+    if v_walk is null then
+        v_from := -9223372036854775808;
+        v_since := '-infinity';
+    else
+        select f.from_id, f.since into v_from, v_since
+        from (
+            select
+                pg_sequence_last_value('pgqueue."orders$walk"'::regclass) as walk,
+                coalesce(pg_sequence_last_value('pgqueue."orders$floor_id"'::regclass), -9223372036854775808) as from_id,
+                coalesce(
+                    to_timestamp(nullif(greatest(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0), 0) / 1e6::float8), '-infinity'
+                ) as since
+        ) f;
     end if;
     while cardinality(v_ids) < p_qty or p_qty < 0 loop
         v_head := pgqueue."orders$heads"(v_ts, 1, v_from, v_since, v_heads);
@@ -5494,6 +5663,9 @@ begin
     from leased m
     join unnest(v_ids) with ordinality as c (msg_id, place) on c.msg_id = m.msg_id
     order by c.place;
+    if v_until < v_ts and v_walk is not null then
+        perform pgqueue."orders$lower_floor"('{}', v_until);
+    end if;
 end
 $_$;
 
@@ -5521,27 +5693,33 @@ declare
     v_ts timestamptz := clock_timestamp();
     v_us bigint := date_part('epoch', v_ts) * 1000000;
     v_walk bigint;
-    v_from bigint := -9223372036854775808;
-    v_since timestamptz := '-infinity';
+    v_from bigint;
+    v_since timestamptz;
     v_until timestamptz := v_ts + make_interval(secs => $1);
     v_ids bigint[];
 begin
     if p_qty < 1 then
         return;
     end if;
-    -- Locks the table before its sequences, as drop_queue does.
+    -- Names the table, to lock it before its sequences, as drop_queue does.
     perform from pgmq.q_orders where false;
     v_walk := pg_sequence_last_value('pgqueue."orders$walk"'::regclass);
-    -- The floor: one read in 256 messages, and the first in a second, looks up where live rows begin.
     if (v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000 then
         v_walk := pgqueue."orders$floor"(v_ts);
     end if;
-    if v_walk is not null then
-        v_from := coalesce(pg_sequence_last_value('pgqueue."orders$floor_id"'::regclass), v_from);
-        -- Zero, where the lowest is before 1970, perhaps at -infinity: from the start.
-        v_since := coalesce(
-            to_timestamp(nullif(greatest(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0), 0) / 1000000.0), v_since
-        );
+    if v_walk is null then
+        v_from := -9223372036854775808;
+        v_since := '-infinity';
+    else
+        select f.from_id, f.since into v_from, v_since
+        from (
+            select
+                pg_sequence_last_value('pgqueue."orders$walk"'::regclass) as walk,
+                coalesce(pg_sequence_last_value('pgqueue."orders$floor_id"'::regclass), -9223372036854775808) as from_id,
+                coalesce(
+                    to_timestamp(nullif(greatest(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0), 0) / 1e6::float8), '-infinity'
+                ) as since
+        ) f;
     end if;
     v_ids := pgqueue."orders$heads"(v_ts, p_qty, v_from, v_since, '{}');
     if v_ids = '{}' and v_walk is not null then
@@ -5584,6 +5762,9 @@ begin
     from leased m
     join unnest(v_ids) with ordinality as c (msg_id, place) on c.msg_id = m.msg_id
     order by c.place;
+    if v_until < v_ts and v_walk is not null then
+        perform pgqueue."orders$lower_floor"('{}', v_until);
+    end if;
 end
 $_$;
 
@@ -6204,6 +6385,19 @@ CREATE UNLOGGED SEQUENCE pgqueue."quick$walk"
 ALTER SEQUENCE pgqueue."quick$walk" OWNER TO app_owner;
 
 --
+-- Name: tick; Type: TABLE; Schema: pgqueue; Owner: app_owner
+--
+
+CREATE TABLE pgqueue.tick (
+    queue_name text NOT NULL,
+    name text NOT NULL,
+    at timestamp with time zone NOT NULL
+);
+
+
+ALTER TABLE pgqueue.tick OWNER TO app_owner;
+
+--
 -- Name: a_parts$default; Type: TABLE ATTACH; Schema: pgmq; Owner: app_owner
 --
 
@@ -6323,6 +6517,14 @@ ALTER TABLE ONLY pgqueue.partitioning
 
 ALTER TABLE ONLY pgqueue.policy
     ADD CONSTRAINT policy_pkey PRIMARY KEY (queue_name);
+
+
+--
+-- Name: tick tick_pkey; Type: CONSTRAINT; Schema: pgqueue; Owner: app_owner
+--
+
+ALTER TABLE ONLY pgqueue.tick
+    ADD CONSTRAINT tick_pkey PRIMARY KEY (queue_name, name);
 
 
 --
@@ -6609,6 +6811,21 @@ CREATE POLICY owner ON pgqueue.partitioning USING ((EXISTS ( SELECT
 ALTER TABLE pgqueue.partitioning ENABLE ROW LEVEL SECURITY;
 
 --
+-- Name: tick sender; Type: POLICY; Schema: pgqueue; Owner: app_owner
+--
+
+CREATE POLICY sender ON pgqueue.tick USING ((EXISTS ( SELECT
+   FROM pg_class c
+  WHERE ((c.relnamespace = ('pgmq'::regnamespace)::oid) AND (c.relname = ('q_'::text || tick.queue_name)) AND has_table_privilege(c.oid, 'insert'::text)))));
+
+
+--
+-- Name: tick; Type: ROW SECURITY; Schema: pgqueue; Owner: app_owner
+--
+
+ALTER TABLE pgqueue.tick ENABLE ROW LEVEL SECURITY;
+
+--
 -- Name: SCHEMA pgmq; Type: ACL; Schema: -; Owner: app_owner
 --
 
@@ -6851,6 +7068,13 @@ GRANT ALL ON SEQUENCE pgqueue."quick$floor_vt" TO PUBLIC;
 --
 
 GRANT ALL ON SEQUENCE pgqueue."quick$walk" TO PUBLIC;
+
+
+--
+-- Name: TABLE tick; Type: ACL; Schema: pgqueue; Owner: app_owner
+--
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE pgqueue.tick TO PUBLIC;
 
 
 --
