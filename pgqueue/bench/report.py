@@ -29,7 +29,7 @@ def verdicts_table(verdicts: Sequence[Verdict]) -> str:
             one.bar.workload,
             _of(one),
             one.bar.side,
-            NONE if one.value is None else _number(one.value),
+            NONE if one.value is None else _against(one.value, one.bar.limit),
             f"{one.bar.relation} {one.bar.limit:g} {one.bar.unit}".strip(),
             one.word,
         )
@@ -67,7 +67,7 @@ def _heading(name: str, run: Run) -> str:
     lines = [
         f"# {name}: {versions} on Postgres {version}, {cores} cores",
         f"synchronous_commit=off unless said, payload {options.payload_bytes} bytes, batch {BATCH}, "
-        f"clients {clients}, {options.turns} turns, scale {options.scale:g}{seconds}",
+        f"clients {clients}, turns {options.turns}, scale {options.scale:g}{seconds}",
         ", ".join(f"{setting}={value}" for setting, value in server.items()),
         f"started {run.started_at}, took {run.seconds:.0f} s",
     ]
@@ -131,6 +131,12 @@ def _spread(figure: Figure | None) -> str:
     if least == most:
         return _number(least)
     return f"{_number(figure.median)} ({_number(least)} to {_number(most)})"
+
+
+def _against(value: float, limit: float) -> str:
+    """A value beside its limit: it must not read like it unless it is."""
+    text = _number(value)
+    return text if text != _number(limit) else f"{value:.6g}"
 
 
 def _number(value: float) -> str:

@@ -18,7 +18,7 @@ from pgqueue.bench.workloads.throughput import cycle_script
 
 FEW = 30_000
 MANY = 100_000
-RECONNECTING = 8_000
+RECONNECTING = 6_000
 PGMQ_CYCLES = 4_000
 EDGE = 1000
 """How many cycles at the start are compared with as many at the end."""
