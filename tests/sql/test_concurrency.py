@@ -470,23 +470,34 @@ def watch_builders(db: Database, calls: tuple[str, ...], seconds: float) -> Coun
     """Lets sixteen sessions work; what they heard that is no clear word about a queue that is not there."""
     builders = Builders(db, calls, seconds)
     builders.run()
-    assert sum(builders.done.values()) > 100
+    total = sum(builders.done.values())
+    assert total > 100
     rest: Counter[Refused] = Counter()
     for (_, refused), count in builders.heard.items():
-        if refused.sqlstate == "42P01" and 'relation "pgmq.q_' in refused.message:
-            rest[IS_GONE_TOO] += count
-        elif not (refused.sqlstate in ("42P01", "P0001") and refused.message.startswith('queue "')):
+        if not (refused.sqlstate in ("42P01", "P0001") and refused.message.startswith('queue "')):
             rest[refused] += count
-    print(f"{sum(builders.done.values())} calls, {builders.heard.total()} refused; unclear: {dict(rest)}")
+    print(f"{total} calls, {builders.heard.total()} refused; unclear: {dict(rest)}")
     with db.connect() as conn:
         for (queue,) in conn.execute("select queue_name from pgmq.list_queues()").fetchall():
             assert value(conn, "select count(*) from pgmq.send(%s, '{}')", queue) == 1
             conn.execute("select pgmq.drop_queue(%s)", [queue])
-        left = (
-            "select relname from pg_class where relname ~ '^(q_|a_|x\\$|own)' and relkind in ('r', 'S', 'i')"
-        )
+        left = "select relname from pg_class where relname ~ '^([qa]_|x|own)' and relkind in ('r', 'S')"
         assert conn.execute(left.encode()).fetchall() == []
     return rest
+
+
+def is_of_a_dropped_queue(refused: Refused) -> bool:
+    """Postgres's own words, where a queue went away in the midst of a call that uses it.
+
+    Mostly its table, which the call had been waiting for. A function only in the microseconds between its being
+    looked up and called: once in 20,000 calls of this kind.
+    """
+    message = refused.message.replace('"', "")
+    return (
+        (refused.sqlstate == "42P01" and message.startswith("relation pgmq.q_"))
+        or (refused.sqlstate == "42883" and message.startswith("function pgqueue."))
+        or (refused.sqlstate == "XX000" and message.startswith("cache lookup failed for function"))
+    )
 
 
 def test_sixteen_sessions_make_and_drop_queues(db: Database) -> None:
@@ -496,10 +507,12 @@ def test_sixteen_sessions_make_and_drop_queues(db: Database) -> None:
 
 def test_sixteen_sessions_make_drop_and_use_queues(db: Database) -> None:
     rest = watch_builders(db, (*MAKES, *CALLS.values()), 3)
-    assert not rest.keys() - {IS_GONE_TOO}
+    assert [refused for refused in rest if not is_of_a_dropped_queue(refused)] == []
+    assert sum(count for refused, count in rest.items() if refused.sqlstate != "42P01") <= 2
 
 
 @pytest.mark.chaos
 def test_sixteen_sessions_make_drop_and_use_queues_for_longer(db: Database) -> None:
     rest = watch_builders(db, (*MAKES, *CALLS.values()), 20)
-    assert not rest.keys() - {IS_GONE_TOO}
+    assert [refused for refused in rest if not is_of_a_dropped_queue(refused)] == []
+    assert sum(count for refused, count in rest.items() if refused.sqlstate != "42P01") <= 2
