@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from pgqueue.bench.calls import Caller
 from pgqueue.bench.databases import Connection
 
 #: Messages in a batch.
 BATCH = 100
+
+_numbers = count()
 
 
 @dataclass(frozen=True)
@@ -44,13 +47,13 @@ class Loop:
     ) -> None:
         self.conn = conn
         self.steps = steps
-        self._name = f"pg_temp.loop_{id(self)}"
+        self._name = f"pg_temp.loop_{next(_numbers)}"
         conn.execute(_procedure(self._name, steps, message, ending, until).encode())
 
-    def run(self, count: int, most_seconds: float = 30.0) -> dict[str, list[float]]:
-        """Go round `count` times, or until `most_seconds` are over; gives the microseconds of each call."""
+    def run(self, rounds: int, most_seconds: float = 30.0) -> dict[str, list[float]]:
+        """Go round `rounds` times, or until `most_seconds` are over; gives the microseconds of each call."""
         nulls = ", ".join(["null"] * len(self.steps))
-        row = self.conn.execute(f"call {self._name}({count}, {most_seconds}, {nulls})".encode()).fetchone()
+        row = self.conn.execute(f"call {self._name}({rounds}, {most_seconds}, {nulls})".encode()).fetchone()
         assert row is not None
         return {step.name: list(times) for step, times in zip(self.steps, row, strict=True)}
 

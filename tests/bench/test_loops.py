@@ -43,6 +43,13 @@ def test_a_loop_ends_when_told(databases: Databases) -> None:
     assert 50_000 < slow.run(1)["nap"][0] < 5_000_000, "microseconds"
 
 
+def test_a_session_can_have_many_loops(databases: Databases) -> None:
+    conn = databases.make("pgqueue").connect()
+    for number in range(20):
+        steps = [Step("look", f"v_id := {number}")]
+        assert len(Loop(conn, steps, message(30), until=f"v_id <> {number}").run(1)["look"]) == 1
+
+
 def test_a_loop_can_leave_the_queue_as_it_was(databases: Databases) -> None:
     caller = Caller(COMPILED, databases.make("pgqueue"))
     queue = caller.make_queue("bench")
