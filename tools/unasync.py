@@ -25,6 +25,7 @@ WORDS = {
     "AsyncConnection": "Connection",
     "AsyncRawCursor": "RawCursor",
     "AsyncConnectionPool": "ConnectionPool",
+    "AsyncExitStack": "ExitStack",
     "AsyncIterator": "Iterator",
     "AsyncMessage": "Message",
     "AsyncMessages": "Messages",
@@ -34,6 +35,7 @@ WORDS = {
     "__aiter__": "__iter__",
     "__anext__": "__next__",
     "StopAsyncIteration": "StopIteration",
+    "enter_async_context": "enter_context",
     "asynccontextmanager": "contextmanager",
     "_async": "_sync",
 }

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -66,6 +66,14 @@ class ForeignLine:
 
     def __init__(self, conn: Any) -> None:
         self.conn = conn
+
+    @property
+    def commits(self) -> bool:
+        return False
+
+    async def run_all(self, statements: Sequence[Statement[T]]) -> list[T]:
+        """The results of several statements."""
+        return [await self.run(one) for one in statements]
 
     async def run(self, statement: Statement[T]) -> T:
         """The result of a statement. Raises a PgqueueError."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from psycopg import AsyncConnection
 
+from pgqueue import trace
 from pgqueue._async._compat import is_sqlalchemy
 from pgqueue._async.adapt import Alchemy
 from pgqueue._async.lenders import Callers, Lender, Lent, Own, Pool
@@ -120,6 +121,40 @@ class AsyncClient:
                 await lender.take_back(line)
         raise AssertionError("unreachable")
 
+    async def send_all(self, messages: Sequence[Statement[int]]) -> list[int]:
+        """Send messages to several queues, all or none, and give their ids.
+
+        messages: made by `queue.outgoing(body)`. They go on one way to the server and back, in a transaction
+        of their own or in the one that is open.
+        """
+        async with self._lent() as line:
+            return await line.run_all(messages)
+
+    @asynccontextmanager
+    async def joined(self) -> AsyncIterator[Lent]:
+        """A connection on which several statements stand or fall together.
+
+        In the transaction that is open or, on a caller's connection, that the first of them begins.
+        """
+        async with self._lent() as line:
+            if line.commits and self not in _HELD.get():
+                async with self._lender.block(line):
+                    yield line
+            else:
+                yield line
+
+    @asynccontextmanager
+    async def _lent(self) -> AsyncIterator[Lent]:
+        line = _HELD.get().get(self)
+        if line is not None:
+            yield line
+            return
+        line = await self._lender.lend()
+        try:
+            yield line
+        finally:
+            await self._lender.take_back(line)
+
     def may_wait(self) -> tuple[Listener | None, bool]:
         """What rings when messages come, and whether a lost connection can be replaced. Raises BadValue."""
         if self in _HELD.get() or not self._lender.waits:
@@ -135,19 +170,12 @@ class AsyncClient:
         this thread or task, or a task that it starts, makes them. Raises InDoubt when the connection is lost
         at the commit.
         """
-        line = _HELD.get().get(self)
-        if line is not None:
-            async with self._lender.block(line):
+        async with self._lent() as line, self._lender.block(line):
+            token = _HELD.set({**_HELD.get(), self: line})
+            try:
                 yield line.conn
-            return
-        line = await self._lender.lend()
-        token = _HELD.set({**_HELD.get(), self: line})
-        try:
-            async with self._lender.block(line):
-                yield line.conn
-        finally:
-            _HELD.reset(token)
-            await self._lender.take_back(line)
+            finally:
+                _HELD.reset(token)
 
     # --- queues -----------------------------------------------------------------------------------
 
@@ -220,7 +248,11 @@ class AsyncClient:
 
     async def send_topic(self, routing_key: str, message: Any, *, headers: Any = None, delay: int = 0) -> int:
         """Send to every queue that the routing key matches, and say how many there were. delay: seconds."""
-        return await self.run(statements.send_topic(routing_key, message, headers, delay, self._codec))
+        if not trace.active():
+            return await self.run(statements.send_topic(routing_key, message, headers, delay, self._codec))
+        with trace.sending(routing_key) as context:
+            headers = trace.with_carrier(headers, context)
+            return await self.run(statements.send_topic(routing_key, message, headers, delay, self._codec))
 
     async def send_batch_topic(
         self,
@@ -231,8 +263,14 @@ class AsyncClient:
         delay: When | None = None,
     ) -> list[RoutedId]:
         """Send several messages to every queue that the routing key matches; gives where each one went."""
-        call = statements.send_batch_topic(routing_key, messages, headers, delay, self._codec)
-        return await self.run(call)
+        if not trace.active():
+            call = statements.send_batch_topic(routing_key, messages, headers, delay, self._codec)
+            return await self.run(call)
+        with trace.sending(routing_key, len(messages)) as context:
+            given = [None] * len(messages) if headers is None else headers
+            traced = [trace.with_carrier(one, context) for one in given]
+            call = statements.send_batch_topic(routing_key, messages, traced, delay, self._codec)
+            return await self.run(call)
 
     # --- notifications ----------------------------------------------------------------------------
 

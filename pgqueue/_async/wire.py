@@ -4,24 +4,27 @@
 from __future__ import annotations
 
 import select
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from time import monotonic
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg import AsyncConnection, AsyncRawCursor
+from psycopg import AsyncConnection, AsyncRawCursor, capabilities
 from psycopg.pq import TransactionStatus
 from psycopg.pq.abc import PGresult
 from psycopg.rows import tuple_row
 from psycopg.types.numeric import Int8Dumper
 from psycopg.types.string import TextLoader
 
-from pgqueue.errors import BadValue, Conflict, ConnectionLost, InDoubt, PgqueueError
+from pgqueue.errors import BadValue, Conflict, ConnectionLost, InDoubt, NoSuchQueue, PgqueueError
 from pgqueue.sqlstate import from_server
 from pgqueue.statements.queue import probe
 from pgqueue.statements.statement import Reply, Statement
 
 T = TypeVar("T")
 
+UNDEFINED_FUNCTION = "42883"
 IDLE = TransactionStatus.IDLE
 BY_NAME_SECONDS = 60.0
 """A queue found without compiled functions is looked at again after so long."""
@@ -42,6 +45,11 @@ class Line:
         server = conn.pgconn
         self._ways = _WAYS.setdefault((server.host, server.port, server.db), {})
 
+    @property
+    def commits(self) -> bool:
+        """A statement that is run now is committed by itself."""
+        return self.conn.autocommit and self.conn.pgconn.transaction_status == IDLE
+
     async def run(self, statement: Statement[T]) -> T:
         """The result of a statement. Raises a PgqueueError.
 
@@ -49,24 +57,54 @@ class Line:
         """
         queue = statement.queue
         if queue is None or not await self._is_compiled(queue):
-            return statement.parse(await self._reply(statement.sql, statement.params, ()))
+            return await self._run_by_name(statement)
         try:
-            sql, params = statement.compiled or b"", statement.params[:-1]
-            return statement.parse(await self._reply(sql, params, statement.shape))
+            return statement.parse(await self._reply(*statement.by_compiled(), statement.shape))
         except PgqueueError as error:
-            if error.sqlstate != "42883":
+            if error.sqlstate != UNDEFINED_FUNCTION:
                 raise
-            self.forget(queue)
+            self._forget(queue)
             if self.conn.pgconn.transaction_status != IDLE:
                 said = f'queue "{queue}" was dropped, or is not compiled any more: run the transaction again'
                 raise Conflict(said, sqlstate=error.sqlstate) from error
         if not await self._is_compiled(queue):
-            return statement.parse(await self._reply(statement.sql, statement.params, ()))
-        return statement.parse(await self._reply(sql, params, statement.shape))
+            return await self._run_by_name(statement)
+        return statement.parse(await self._reply(*statement.by_compiled(), statement.shape))
 
-    def forget(self, queue: str) -> None:
+    async def run_all(self, statements: Sequence[Statement[T]]) -> list[T]:
+        """The results of several statements, all or none, on one way to the server and back if libpq can."""
+        calls = [
+            one.by_compiled() if one.queue and await self._is_compiled(one.queue) else (one.sql, one.params)
+            for one in statements
+        ]
+        cursors = [AsyncRawCursor(self.conn, row_factory=tuple_row) for _ in calls]
+        alone = self.commits
+        try:
+            async with AsyncExitStack() as stack:
+                if capabilities.has_pipeline():
+                    await stack.enter_async_context(self.conn.pipeline())
+                if alone:
+                    await stack.enter_async_context(self.conn.transaction())
+                for cursor, (sql, params) in zip(cursors, calls, strict=True):
+                    await cursor.execute(sql, params, prepare=True, binary=False)
+            replies = [Reply((), await cursor.fetchall()) for cursor in cursors]
+        except psycopg.Error as error:
+            for one in statements:
+                self._forget(one.queue)
+            raise self._failure(error, alone) from error
+        return [one.parse(reply) for one, reply in zip(statements, replies, strict=True)]
+
+    async def _run_by_name(self, statement: Statement[T]) -> T:
+        try:
+            return statement.parse(await self._reply(statement.sql, statement.params, ()))
+        except NoSuchQueue:
+            self._forget(statement.queue)  # once made, it may have compiled functions
+            raise
+
+    def _forget(self, queue: str | None) -> None:
         """Look again at the next call whether the queue has compiled functions."""
-        self._ways.pop(queue, None)
+        if queue is not None:
+            self._ways.pop(queue, None)
 
     async def _is_compiled(self, queue: str) -> bool:
         until = self._ways.get(queue)
@@ -78,20 +116,23 @@ class Line:
 
     async def _reply(self, sql: bytes, params: tuple[Any, ...], shape: tuple[str, ...]) -> Reply:
         """What the server answers. A text with a star is not prepared: its columns may change."""
-        cursor, conn = self.cursor, self.conn
+        cursor = self.cursor
         star = b"*" in sql and not shape
-        alone = conn.autocommit and conn.pgconn.transaction_status == IDLE
+        alone = self.commits
         try:
             await cursor.execute(sql, params, prepare=not star, binary=False)
             rows = await cursor.fetchall()
         except psycopg.Error as error:
-            if not conn.closed:
-                raise from_server(error) from error
-            kind = InDoubt if alone else ConnectionLost
-            raise kind(sqlstate=error.sqlstate) from error
+            raise self._failure(error, alone) from error
         except UnicodeError as error:
             raise BadValue("a text is not UTF-8, or holds what the database cannot") from error
         return Reply(_names(cursor.pgresult) if star else shape, rows)
+
+    def _failure(self, error: psycopg.Error, alone: bool) -> PgqueueError:
+        """alone: the call was to commit by itself."""
+        if not self.conn.closed:
+            return from_server(error)
+        return (InDoubt if alone else ConnectionLost)(sqlstate=error.sqlstate)
 
 
 ALWAYS = float("inf")

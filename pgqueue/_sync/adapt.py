@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -66,6 +66,14 @@ class ForeignLine:
 
     def __init__(self, conn: Any) -> None:
         self.conn = conn
+
+    @property
+    def commits(self) -> bool:
+        return False
+
+    def run_all(self, statements: Sequence[Statement[T]]) -> list[T]:
+        """The results of several statements."""
+        return [self.run(one) for one in statements]
 
     def run(self, statement: Statement[T]) -> T:
         """The result of a statement. Raises a PgqueueError."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from psycopg import Connection
 
+from pgqueue import trace
 from pgqueue._sync._compat import is_sqlalchemy
 from pgqueue._sync.adapt import Alchemy
 from pgqueue._sync.lenders import Callers, Lender, Lent, Own, Pool
@@ -120,6 +121,40 @@ class Client:
                 lender.take_back(line)
         raise AssertionError("unreachable")
 
+    def send_all(self, messages: Sequence[Statement[int]]) -> list[int]:
+        """Send messages to several queues, all or none, and give their ids.
+
+        messages: made by `queue.outgoing(body)`. They go on one way to the server and back, in a transaction
+        of their own or in the one that is open.
+        """
+        with self._lent() as line:
+            return line.run_all(messages)
+
+    @contextmanager
+    def joined(self) -> Iterator[Lent]:
+        """A connection on which several statements stand or fall together.
+
+        In the transaction that is open or, on a caller's connection, that the first of them begins.
+        """
+        with self._lent() as line:
+            if line.commits and self not in _HELD.get():
+                with self._lender.block(line):
+                    yield line
+            else:
+                yield line
+
+    @contextmanager
+    def _lent(self) -> Iterator[Lent]:
+        line = _HELD.get().get(self)
+        if line is not None:
+            yield line
+            return
+        line = self._lender.lend()
+        try:
+            yield line
+        finally:
+            self._lender.take_back(line)
+
     def may_wait(self) -> tuple[Listener | None, bool]:
         """What rings when messages come, and whether a lost connection can be replaced. Raises BadValue."""
         if self in _HELD.get() or not self._lender.waits:
@@ -135,19 +170,12 @@ class Client:
         this thread or task, or a task that it starts, makes them. Raises InDoubt when the connection is lost
         at the commit.
         """
-        line = _HELD.get().get(self)
-        if line is not None:
-            with self._lender.block(line):
+        with self._lent() as line, self._lender.block(line):
+            token = _HELD.set({**_HELD.get(), self: line})
+            try:
                 yield line.conn
-            return
-        line = self._lender.lend()
-        token = _HELD.set({**_HELD.get(), self: line})
-        try:
-            with self._lender.block(line):
-                yield line.conn
-        finally:
-            _HELD.reset(token)
-            self._lender.take_back(line)
+            finally:
+                _HELD.reset(token)
 
     # --- queues -----------------------------------------------------------------------------------
 
@@ -220,7 +248,11 @@ class Client:
 
     def send_topic(self, routing_key: str, message: Any, *, headers: Any = None, delay: int = 0) -> int:
         """Send to every queue that the routing key matches, and say how many there were. delay: seconds."""
-        return self.run(statements.send_topic(routing_key, message, headers, delay, self._codec))
+        if not trace.active():
+            return self.run(statements.send_topic(routing_key, message, headers, delay, self._codec))
+        with trace.sending(routing_key) as context:
+            headers = trace.with_carrier(headers, context)
+            return self.run(statements.send_topic(routing_key, message, headers, delay, self._codec))
 
     def send_batch_topic(
         self,
@@ -231,8 +263,14 @@ class Client:
         delay: When | None = None,
     ) -> list[RoutedId]:
         """Send several messages to every queue that the routing key matches; gives where each one went."""
-        call = statements.send_batch_topic(routing_key, messages, headers, delay, self._codec)
-        return self.run(call)
+        if not trace.active():
+            call = statements.send_batch_topic(routing_key, messages, headers, delay, self._codec)
+            return self.run(call)
+        with trace.sending(routing_key, len(messages)) as context:
+            given = [None] * len(messages) if headers is None else headers
+            traced = [trace.with_carrier(one, context) for one in given]
+            call = statements.send_batch_topic(routing_key, messages, traced, delay, self._codec)
+            return self.run(call)
 
     # --- notifications ----------------------------------------------------------------------------
 

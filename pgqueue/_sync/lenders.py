@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -26,11 +26,18 @@ T = TypeVar("T")
 
 
 class Lent(Protocol):
-    """A connection, and how a statement is run on it."""
+    """A connection, and how statements are run on it."""
 
     conn: Any
 
+    @property
+    def commits(self) -> bool:
+        """A statement that is run now is committed by itself."""
+        ...
+
     def run(self, statement: Statement[T]) -> T: ...
+
+    def run_all(self, statements: Sequence[Statement[T]]) -> list[T]: ...
 
 
 class Lender(Protocol):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from pgqueue.codec import JSON, Codec
-from pgqueue.errors import BadValue, LostLease
+from pgqueue.errors import BadValue, LostLease, NoSuchQueue
 from pgqueue.model import COLUMNS, MessageRecord, Metrics
 from pgqueue.names import lower
 from pgqueue.statements.arrays import array, ids
@@ -24,6 +24,38 @@ with mine as materialized (
     select m.msg_id from {table} m where m.msg_id = $1::bigint and m.read_ct = $2::integer for update
 )
 select {list} from mine cross join lateral {function} m"""
+
+_BULK_TERMS = """\
+select
+    format('pgmq.%I', c.relname),
+    to_char({instant} at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.US') || '+00',
+    not row_security_active(c.oid) and not exists (
+        select from pg_catalog.pg_attribute a
+        where a.attrelid = to_regclass('pgqueue.policy')
+            and a.attnum > 0
+            and not a.attisdropped
+            and a.attname not in ('queue_name', 'compiled')
+    )
+from pg_catalog.pg_class c
+where c.relnamespace = to_regnamespace('pgmq')
+    and c.relname = 'q_' || lower($1::text)
+    and c.relkind in ('r', 'p')"""
+
+
+class BulkTerms(NamedTuple):
+    """How messages get into a queue by COPY.
+
+    table: its table, quoted; vt: from when they can be read, as text
+    free: no policy and no row security stands between, which the functions apply and COPY does not
+    """
+
+    table: str
+    vt: str
+    free: bool
+
+    @property
+    def copy(self) -> bytes:
+        return f"copy {self.table} (vt, message, headers) from stdin".encode()
 
 
 class QueueCalls(Generic[T, M]):
@@ -51,7 +83,7 @@ class QueueCalls(Generic[T, M]):
     # --- sending ----------------------------------------------------------------------------------
 
     def send(self, message: T, headers: Any = None, delay: When | None = None) -> Statement[int]:
-        params = (self.codec.encode(message), self._headers(headers))
+        params = (self.codec.encode(message), self.encode_headers(headers))
         if delay is None or is_now(delay):
             sql, compiled = self._scalar("send", "send", "$1::jsonb, $2::jsonb")
             return self._statement(sql, compiled, params, number)
@@ -62,7 +94,7 @@ class QueueCalls(Generic[T, M]):
     def send_batch(
         self, messages: Iterable[T], headers: Sequence[Any] | None = None, delay: When | None = None
     ) -> Statement[list[int]]:
-        heads = None if headers is None else array([self._headers(one) for one in headers])
+        heads = None if headers is None else array([self.encode_headers(one) for one in headers])
         params = (array([self.codec.encode(message) for message in messages]), heads)
         if delay is None or is_now(delay):
             sql, compiled = self._scalar("send_batch", "send_batch", "$1::jsonb[], $2::jsonb[]")
@@ -71,6 +103,19 @@ class QueueCalls(Generic[T, M]):
         arguments = "$1::jsonb[], $2::jsonb[], {}"
         sql, compiled = self._scalar("send_batch", "send_batch", arguments, due.sql, due.compiled)
         return self._statement(sql, compiled, (*params, due.param), numbers)
+
+    def bulk_terms(self, delay: When | None) -> Statement[BulkTerms]:
+        """How messages can be copied in. Its parse raises NoSuchQueue."""
+        due = None if delay is None or is_now(delay) else moment(delay, 2)
+        sql = _BULK_TERMS.format(instant=due.compiled if due else "now()")
+
+        def parse(reply: Reply) -> BulkTerms:
+            if not reply.rows:
+                raise NoSuchQueue(f'queue "{self.queue_name}" does not exist', sqlstate="42P01")
+            return BulkTerms(*reply.rows[0])
+
+        params = (self.queue_name, due.param) if due else (self.queue_name,)
+        return Statement(sql.encode(), params, parse, looks=True)
 
     # --- reading ----------------------------------------------------------------------------------
 
@@ -221,7 +266,8 @@ class QueueCalls(Generic[T, M]):
     ) -> Statement[R]:
         return Statement(sql, (*params, self.queue_name), parse, self.queue_name, compiled, shape)
 
-    def _headers(self, value: Any) -> str | None:
+    def encode_headers(self, value: Any) -> str | None:
+        """JSON text of headers; None stays None. Raises BadMessage."""
         return None if value is None else self.headers.encode(value)
 
     # --- replies ----------------------------------------------------------------------------------
@@ -237,6 +283,21 @@ class QueueCalls(Generic[T, M]):
 
     def _first(self, reply: Reply) -> M | None:
         return next(iter(self.messages(reply)), None)
+
+
+def copy_line(vt: str, message: str, headers: str | None) -> str:
+    """A row of (vt, message, headers) in COPY's text format."""
+    return f"{vt}\t{_copied(message)}\t{_copied(headers) if headers is not None else _NULL}\n"
+
+
+_NULL = r"\N"
+
+
+def _copied(text: str) -> str:
+    escaped = text.replace("\\", r"\\") if "\\" in text else text
+    if escaped.isprintable():  # JSON as we write it; text of others may be on several lines
+        return escaped
+    return escaped.replace("\n", r"\n").replace("\r", r"\r").replace("\t", r"\t")
 
 
 def probe(queue_name: str) -> Statement[bool]:

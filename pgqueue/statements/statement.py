@@ -42,6 +42,10 @@ class Statement(Generic[T]):
     shape: tuple[str, ...] = ()
     looks: bool = False
 
+    def by_compiled(self) -> tuple[bytes, tuple[Any, ...]]:
+        """Text and parameters of the call of the queue's compiled function."""
+        return self.compiled or self.sql, self.params[:-1]
+
 
 def call(sql: str, *params: Any) -> Statement[None]:
     """A call that answers with nothing."""
