@@ -1,0 +1,29 @@
+"""Where the tests of the two worlds differ. Twin: tests/_sync/_compat.py."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from psycopg_pool import AsyncConnectionPool
+
+sleep = asyncio.sleep
+
+
+class Background:
+    """Work beside the test; join() raises what it raised. own_context: outside the test's transactions."""
+
+    def __init__(self, work: Callable[[], Coroutine[Any, Any, Any]], own_context: bool = False) -> None:
+        run = contextvars.Context().run if own_context else lambda call, *args: call(*args)
+        self._task = run(asyncio.create_task, work())
+
+    async def join(self) -> None:
+        await asyncio.wait_for(self._task, 30)
+
+
+def pool_of(dsn: str, size: int, autocommit: bool = False, timeout: float = 10) -> AsyncConnectionPool[Any]:
+    """A pool of so many connections, to be opened by `async with`."""
+    options = {"autocommit": autocommit, "application_name": "pool"}
+    return AsyncConnectionPool(dsn, min_size=size, max_size=size, kwargs=options, timeout=timeout, open=False)

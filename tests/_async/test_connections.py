@@ -1,0 +1,379 @@
+# The source of tests/_sync/test_connections.py: after a change here run tools/unasync.py.
+"""Connections that are lost, pooled, or seen by others; what is repeated and what is in doubt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+import pytest
+
+from pgqueue import AsyncClient
+from pgqueue.errors import CannotConnect, Conflict, ConnectionLost, InDoubt, NoSuchQueue
+from tests._async._compat import Background, pool_of, sleep
+from tests.databases import Database, our_sql, uri
+from tests.servers import Server
+
+
+class Axe:
+    """Cuts the connections of the clients of a database, as a superuser can."""
+
+    def __init__(self, db: Database) -> None:
+        self._conn = db.connect(user=db.superuser)
+
+    def cut(self, condition: str = "true") -> int:
+        """End the sessions of clients, and wait until they are gone; how many there were."""
+        sql = f"""\
+select count(pg_terminate_backend(pid, 10000)) from pg_stat_activity
+where datname = current_database() and pid <> pg_backend_pid() and {condition}"""
+        return int(self.ask(sql))
+
+    def ask(self, sql: str) -> Any:
+        row = self._conn.execute(sql.encode()).fetchone()
+        assert row is not None
+        return row[0]
+
+
+@pytest.fixture
+def axe(db: Database) -> Axe:
+    db.connect().execute("select pgmq.create('orders')")
+    return Axe(db)
+
+
+# --- between calls, during a call, at the commit ---------------------------------------------------
+
+
+async def test_a_connection_lost_between_calls_is_replaced(client: AsyncClient, axe: Axe) -> None:
+    """Case 92: nobody sees it, also for a send: nothing of it had gone out."""
+    orders = client.queue("orders")
+    assert await orders.send(1) == 1
+    for turn in range(2, 6):
+        assert axe.cut("application_name = 'pgqueue'") == 1
+        assert await orders.send(turn) == turn
+    assert [one.message for one in await orders.read(qty=9)] == [1, 2, 3, 4, 5]
+
+
+async def test_a_connection_lost_during_a_send_leaves_it_in_doubt(
+    client: AsyncClient, axe: Axe, db: Database
+) -> None:
+    """Case 92: it is told and not repeated."""
+    orders = client.queue("orders")
+    await orders.send(1)
+    holder = db.connect(autocommit=False)
+    holder.execute("lock table pgmq.q_orders in access exclusive mode")
+    cutting = Background(lambda: when_waiting(axe))
+    with pytest.raises(InDoubt, match="not known"):
+        await orders.send(2)
+    await cutting.join()
+    holder.rollback()
+    assert axe.ask("select count(*) from pgmq.q_orders") == 1
+    assert await orders.send(3) == 2, "and the client goes on"
+
+
+async def when_waiting(axe: Axe) -> None:
+    """Cut the client that waits for a lock."""
+    while not axe.cut("application_name = 'pgqueue' and wait_event_type = 'Lock'"):
+        await sleep(0.01)
+
+
+async def test_what_only_looks_is_repeated(client: AsyncClient, axe: Axe, db: Database) -> None:
+    orders = client.queue("orders")
+    await orders.send(1)
+    holder = db.connect(autocommit=False)
+    holder.execute("lock table pgmq.q_orders in access exclusive mode")
+
+    async def cut_and_free() -> None:
+        await when_waiting(axe)
+        holder.rollback()
+
+    cutting = Background(cut_and_free)
+    assert [one.message for one in await orders.peek()] == [1]
+    await cutting.join()
+
+
+async def test_a_transaction_that_loses_its_connection_is_gone(client: AsyncClient, axe: Axe) -> None:
+    """That is sure, and no doubt."""
+    orders = client.queue("orders")
+    with pytest.raises(ConnectionLost) as caught:
+        await send_around(client, axe)
+    assert not isinstance(caught.value, InDoubt)
+    assert axe.ask("select count(*) from pgmq.q_orders") == 0
+    assert await orders.send(3) > 0
+
+
+async def send_around(client: AsyncClient, axe: Axe) -> None:
+    async with client.transaction():
+        await client.queue("orders").send(1)
+        axe.cut("application_name = 'pgqueue'")
+        await client.queue("orders").send(2)
+
+
+async def test_a_connection_lost_at_the_commit_leaves_all_in_doubt(client: AsyncClient, axe: Axe) -> None:
+    await client.queue("orders").read()
+    with pytest.raises(InDoubt):
+        await commit_to_nobody(client, axe)
+    await client.queue("orders").read()
+
+
+async def commit_to_nobody(client: AsyncClient, axe: Axe) -> None:
+    async with client.transaction():
+        await client.queue("orders").send(1)
+        axe.cut("application_name = 'pgqueue'")
+
+
+async def test_an_error_that_the_server_tells_at_the_commit_is_that_error(
+    client: AsyncClient, db: Database
+) -> None:
+    await client.create("orders")
+    db.connect().execute("""\
+create function late() returns trigger language plpgsql as $$
+begin
+    raise exception 'not today' using errcode = 'serialization_failure';
+end $$;
+create constraint trigger late after insert on pgmq.q_orders initially deferred
+for each row execute function late()""")
+    with pytest.raises(Conflict, match="not today"):
+        await in_a_transaction(client)
+    with pytest.raises(Conflict, match="not today"):
+        await client.queue("orders").send(1)
+
+
+async def in_a_transaction(client: AsyncClient) -> None:
+    async with client.transaction():
+        await client.queue("orders").send(1)
+
+
+async def test_the_callers_connection_is_not_replaced(axe: Axe, db: Database) -> None:
+    conn = await psycopg.AsyncConnection.connect(db.dsn, application_name="callers")
+    orders = AsyncClient(conn).queue("orders")
+    await orders.send(1)
+    assert axe.cut("application_name = 'callers'") == 1
+    with pytest.raises(ConnectionLost) as caught:
+        await orders.send(2)
+    assert not isinstance(caught.value, InDoubt), "its transaction was open, and is gone"
+    with pytest.raises(ConnectionLost):
+        await orders.send(3)
+    await conn.close()
+
+
+async def test_a_server_that_is_gone_cannot_be_connected(new_server: Callable[..., Server]) -> None:
+    server = new_server(synchronous_commit="on")
+    dsn = uri(server.conninfo)
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        conn.execute(our_sql().encode())
+    async with AsyncClient(dsn) as client:
+        await client.create("orders")
+        orders = client.queue("orders")
+        await orders.send(1)
+        server.crash()
+        with pytest.raises(CannotConnect):
+            await orders.send(2)
+        server.start()
+        assert await orders.send(3) > 1
+
+
+# --- pools -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("autocommit", [False, True])
+async def test_a_pool_lends_a_connection_for_each_call(db: Database, axe: Axe, autocommit: bool) -> None:
+    async with pool_of(db.dsn, 2, autocommit=autocommit) as pool:
+        client = AsyncClient(pool)
+        orders = client.queue("orders")
+        assert await orders.send(1) == 1
+        assert axe.ask("select count(*) from pgmq.q_orders") == 1, "each call commits by itself"
+        async with client.transaction() as conn:
+            await orders.send(2)
+            await (await conn.execute("select 1")).fetchone()
+            assert axe.ask("select count(*) from pgmq.q_orders") == 1
+        assert axe.ask("select count(*) from pgmq.q_orders") == 2
+        with pytest.raises(ZeroDivisionError):
+            await send_and_fail(client)
+        assert axe.ask("select count(*) from pgmq.q_orders") == 2
+        assert await orders.send_bulk([3, 4]) == 2
+        assert len(await client.send_all([orders.outgoing(5), orders.outgoing(6)])) == 2
+        async with pool.connection() as conn:
+            assert conn.autocommit is autocommit, "it goes back as it came"
+        assert axe.ask("select count(*) from pg_stat_activity where state like 'idle in%'") == 0
+        await client.close()
+        assert not pool.closed
+
+
+async def send_and_fail(client: AsyncClient) -> None:
+    async with client.transaction():
+        await client.queue("orders").send(3)
+        raise ZeroDivisionError
+
+
+async def test_a_pool_whose_connections_were_all_lost_goes_on(db: Database, axe: Axe) -> None:
+    async with pool_of(db.dsn, 4) as pool:
+        await pool.wait()
+        orders = AsyncClient(pool).queue("orders")
+        assert axe.cut("application_name = 'pool'") == 4
+        assert await orders.send(1) == 1
+
+
+async def test_a_pool_that_is_busy_is_told(db: Database, axe: Axe) -> None:
+    async with pool_of(db.dsn, 1, timeout=0.1) as pool, pool.connection():
+        with pytest.raises(CannotConnect, match="the pool gave no connection"):
+            await AsyncClient(pool).queue("orders").send(1)
+
+
+async def test_transactions_of_two_tasks_do_not_mix(db: Database, axe: Axe) -> None:
+    async with pool_of(db.dsn, 2) as pool:
+        client = AsyncClient(pool)
+
+        async def elsewhere() -> None:
+            await client.queue("orders").send("elsewhere")
+
+        async with client.transaction():
+            await client.queue("orders").send("here")
+        other = Background(elsewhere)
+        await other.join()
+        with pytest.raises(ZeroDivisionError):
+            await fail_beside(client)
+    assert axe.ask("select count(*) from pgmq.q_orders") == 2
+
+
+async def fail_beside(client: AsyncClient) -> None:
+    async with client.transaction():
+        await client.queue("orders").send("here")
+        raise ZeroDivisionError
+
+
+async def test_others_wait_while_the_one_connection_has_a_transaction(db: Database, axe: Axe) -> None:
+    """They are not drawn into it."""
+    async with AsyncClient(db.dsn) as client:
+
+        async def elsewhere() -> None:
+            await client.queue("orders").send("elsewhere")
+
+        other = None
+        try:
+            async with client.transaction():
+                other = Background(elsewhere, own_context=True)
+                await client.queue("orders").send("here")
+                await sleep(0.05)
+                raise ZeroDivisionError
+        except ZeroDivisionError:
+            pass
+        assert other is not None
+        await other.join()
+    assert axe.ask("select message #>> '{}' from pgmq.q_orders") == "elsewhere"
+
+
+# --- by compiled functions, or by name -------------------------------------------------------------
+
+
+async def statements_of(client: AsyncClient) -> str:
+    async with client.transaction() as conn:
+        cursor = await conn.execute(
+            "select coalesce(string_agg(statement, ';'), '') from pg_prepared_statements"
+        )
+        row = await cursor.fetchone()
+        assert row is not None
+        return str(row[0])
+
+
+async def test_compiled_functions_are_called_with_few_prepared_statements(client: AsyncClient) -> None:
+    await client.create("orders")
+    orders = client.queue("orders")
+    for size in (1, 100_000, 2**40):
+        await orders.delete(size)
+        await orders.delete_many([size])
+    statements = await statements_of(client)
+    assert statements.count('pgqueue."orders$delete"(') == 1, "whatever the size of the number"
+    assert statements.count('pgqueue."orders$delete_batch"(') == 1
+    assert "pgmq.delete" not in statements
+
+
+async def test_a_queue_without_compiled_functions_is_called_by_name(
+    client: AsyncClient, db: Database
+) -> None:
+    await client.create("x" * 47)
+    await client.create("y" * 20 + "ä" * 20)
+    db.connect().execute("select pgqueue.decompile(%s)", ["x" * 47])
+    for name in ("x" * 47, "y" * 20 + "ä" * 20):
+        queue = client.queue(name)
+        await queue.send(1)
+        (message,) = await queue.read()
+        await message.extend(30)
+        assert await queue.fetch(done=[message]) == []
+        assert (await queue.metrics()).queue_length == 0
+
+
+async def test_a_queue_that_is_compiled_no_more_is_called_by_name(client: AsyncClient, db: Database) -> None:
+    await client.create("orders")
+    orders = client.queue("orders")
+    await orders.send(1)
+    db.connect().execute("select pgqueue.decompile('orders')")
+    assert await orders.send(2) == 2
+
+
+async def test_in_a_transaction_that_is_a_conflict(client: AsyncClient, db: Database) -> None:
+    """Another statement of the same transaction cannot follow: it is to be run again."""
+    await client.create("orders")
+    await client.queue("orders").send(1)
+    db.connect().execute("select pgqueue.decompile('orders')")
+    with pytest.raises(Conflict, match="run the transaction again"):
+        await in_a_transaction(client)
+    await in_a_transaction(client)
+    assert (await client.queue("orders").metrics()).queue_length == 2
+
+
+async def test_a_queue_that_is_dropped_and_made_again(client: AsyncClient) -> None:
+    await client.create("orders")
+    orders = client.queue("orders")
+    await orders.send(1)
+    await client.drop_queue("orders")
+    with pytest.raises(NoSuchQueue, match='"orders" does not exist'):
+        await orders.send(2)
+    await client.create("orders")
+    assert await orders.send(3) == 1
+    assert 'pgqueue."orders$send"' in await statements_of(client)
+
+
+async def test_asking_whether_a_queue_is_compiled_breaks_no_transaction(
+    reference_db: Database,
+) -> None:
+    """Also on pgmq's own SQL, which has no schema pgqueue."""
+    async with await psycopg.AsyncConnection.connect(reference_db.dsn) as conn:
+        guest = AsyncClient(conn)
+        await guest.create("orders")
+        orders = guest.queue("orders")
+        await orders.send({"a": 1})
+        (message,) = await orders.read()
+        await message.extend(30)
+        assert await orders.archive_many([message.msg_id]) == [1]
+        assert await orders.send_bulk([1, 2], headers=[{"h": 1}, None]) == 2
+        assert [one.headers for one in await orders.pop(qty=2)] == [{"h": 1}, None]
+        await conn.rollback()
+
+
+# --- several queues at once ------------------------------------------------------------------------
+
+
+async def test_messages_to_several_queues_stand_or_fall_together(client: AsyncClient, axe: Axe) -> None:
+    await client.create("mails")
+    orders, mails = client.queue("orders"), client.queue("mails")
+    assert await client.send_all([orders.outgoing(1), mails.outgoing(2, delay=5), orders.outgoing(3)]) == [
+        1,
+        1,
+        2,
+    ]
+    with pytest.raises(NoSuchQueue):
+        await client.send_all([orders.outgoing(1), client.queue("nope").outgoing(1), mails.outgoing(1)])
+    assert axe.ask("select count(*) from pgmq.q_orders") == 2
+    assert axe.ask("select count(*) from pgmq.q_mails where vt > now()") == 1
+    assert await client.send_all([]) == []
+
+
+async def test_several_in_the_callers_transaction(
+    client: AsyncClient, owned: psycopg.AsyncConnection[Any], axe: Axe
+) -> None:
+    guest = AsyncClient(owned)
+    assert await guest.send_all([guest.queue("orders").outgoing(n) for n in range(3)]) == [1, 2, 3]
+    assert axe.ask("select count(*) from pgmq.q_orders") == 0
+    await owned.commit()
+    assert axe.ask("select count(*) from pgmq.q_orders") == 3

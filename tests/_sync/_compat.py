@@ -1,0 +1,30 @@
+"""Where the tests of the two worlds differ. Twin: tests/_async/_compat.py."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from psycopg_pool import ConnectionPool
+
+sleep = time.sleep
+
+
+class Background:
+    """Work beside the test; join() raises what it raised. A thread is outside the test's transactions."""
+
+    def __init__(self, work: Callable[[], Any], own_context: bool = False) -> None:
+        self._pool = ThreadPoolExecutor(1)
+        self._future: Future[Any] = self._pool.submit(work)
+
+    def join(self) -> None:
+        self._future.result(30)
+        self._pool.shutdown()
+
+
+def pool_of(dsn: str, size: int, autocommit: bool = False, timeout: float = 10) -> ConnectionPool[Any]:
+    """A pool of so many connections, to be opened by `with`."""
+    options = {"autocommit": autocommit, "application_name": "pool"}
+    return ConnectionPool(dsn, min_size=size, max_size=size, kwargs=options, timeout=timeout, open=False)
