@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from pgqueue.codec import BYTES, Codec, JsonText
     from pgqueue.errors import PgqueueError
     from pgqueue.model import Metrics, NotifyThrottle, QueueInfo, RoutedId, TopicBinding, Upkeep, Version
+    from pgqueue.worker.delivery import AsyncDelivery, Delivery
+    from pgqueue.worker.settings import Backoff, Defer, Discard, Retry
+    from pgqueue.worker.worker import Worker
 
     __version__: str
 
@@ -24,10 +27,15 @@ logging.getLogger("pgqueue").addHandler(logging.NullHandler())  # quiet unless t
 __all__ = [
     "BYTES",
     "AsyncClient",
+    "AsyncDelivery",
     "AsyncMessage",
     "AsyncQueue",
+    "Backoff",
     "Client",
     "Codec",
+    "Defer",
+    "Delivery",
+    "Discard",
     "JsonText",
     "Message",
     "Metrics",
@@ -35,10 +43,12 @@ __all__ = [
     "PgqueueError",
     "Queue",
     "QueueInfo",
+    "Retry",
     "RoutedId",
     "TopicBinding",
     "Upkeep",
     "Version",
+    "Worker",
     "__version__",
 ]
 
@@ -60,6 +70,9 @@ _HOMES = {
         "Upkeep",
         "Version",
     ),
+    "pgqueue.worker.delivery": ("AsyncDelivery", "Delivery"),
+    "pgqueue.worker.settings": ("Backoff", "Defer", "Discard", "Retry"),
+    "pgqueue.worker.worker": ("Worker",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -56,6 +56,10 @@ class LostLease(PgqueueError):
     """The lease on a message is lost: it was delivered again, deleted or archived meanwhile."""
 
 
+class TimeLimitPassed(PgqueueError):
+    """The handler took longer than its time limit."""
+
+
 class CannotConnect(PgqueueError):
     """The server could not be reached, or turned the login down."""
 

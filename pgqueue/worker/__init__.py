@@ -1,0 +1,1 @@
+"""The worker: takes messages, has them handled, finishes them. One engine on asyncio."""

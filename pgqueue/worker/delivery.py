@@ -1,0 +1,91 @@
+"""What a handler is given: a message that knows how its delivery fares."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from pgqueue._async.message import AsyncMessage
+from pgqueue._sync.message import Message
+from pgqueue.model import MessageRecord
+from pgqueue.statements.leases import UNCOUNTED
+from pgqueue.statements.moment import Seconds
+
+T = TypeVar("T")
+
+
+def deliveries(message: MessageRecord[Any]) -> int:
+    """How often a message was delivered, this time included, without those that count as no attempt."""
+    if message.headers_text is None or UNCOUNTED not in message.headers_text:
+        return message.read_ct
+    headers = message.headers
+    uncounted = headers.get(UNCOUNTED) if isinstance(headers, dict) else None
+    return max(1, message.read_ct - uncounted) if isinstance(uncounted, int) else message.read_ct
+
+
+class Delivery(Message[T]):
+    """A message as a handler gets it that is no coroutine.
+
+    lost: the lease is lost, the time limit has passed or the worker is stopping: what the handler does from
+        now on may be done by another too, so it should end. A coroutine is cancelled instead.
+    settled: the handler has completed it, given it back, archived or deleted it: the worker leaves it alone
+    """
+
+    __slots__ = ("lost", "settled")
+
+    def __init__(self, *columns: Any) -> None:
+        super().__init__(*columns)
+        self.lost = False
+        self.settled = False
+
+    @property
+    def deliveries(self) -> int:
+        """How often it was delivered, this time included; deferred ones do not count."""
+        return deliveries(self)
+
+    def complete(self, *, archive: bool = True) -> None:
+        super().complete(archive=archive)
+        self.settled = True
+
+    def give_back(self, delay: Seconds = 0) -> None:
+        super().give_back(delay)
+        self.settled = True
+
+    def archive(self) -> bool:
+        self.settled = True
+        return super().archive()
+
+    def delete(self) -> bool:
+        self.settled = True
+        return super().delete()
+
+
+class AsyncDelivery(AsyncMessage[T]):
+    """A message as a coroutine gets it. See Delivery."""
+
+    __slots__ = ("lost", "settled")
+
+    def __init__(self, *columns: Any) -> None:
+        super().__init__(*columns)
+        self.lost = False
+        self.settled = False
+
+    @property
+    def deliveries(self) -> int:
+        """How often it was delivered, this time included; deferred ones do not count."""
+        return deliveries(self)
+
+    async def complete(self, *, archive: bool = True) -> None:
+        await super().complete(archive=archive)
+        self.settled = True
+
+    async def give_back(self, delay: Seconds = 0) -> None:
+        await super().give_back(delay)
+        self.settled = True
+
+    async def archive(self) -> bool:
+        self.settled = True
+        return await super().archive()
+
+    async def delete(self) -> bool:
+        self.settled = True
+        return await super().delete()
