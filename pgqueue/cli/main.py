@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import click
 
-from pgqueue.cli import bench, embedded, install, message, queue, send, sql
+from pgqueue.cli import bench, embedded, install, message, queue, send, sql, worker
 from pgqueue.cli.output import printable
 from pgqueue.errors import DriverMissing, PgqueueError
 
@@ -128,6 +128,7 @@ for command in (
     message.archive,
     message.delete,
     message.set_vt,
+    worker.worker,
     embedded.group,
     bench.bench,
     completion,

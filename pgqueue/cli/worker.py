@@ -1,0 +1,61 @@
+"""pgqueue worker: run the worker of a Python module."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pgqueue.cli.options import QUANTITY
+from pgqueue.cli.output import say
+from pgqueue.errors import BadValue
+
+if TYPE_CHECKING:
+    from pgqueue.worker.worker import Worker
+
+
+@click.command()
+@click.argument("target", metavar="MODULE:WORKER")
+@click.option("--queues", metavar="NAMES", help="Only these, with commas between. Default: every handler's.")
+@click.option("--concurrency", type=QUANTITY, help="Messages handled at once. Default: each handler's own.")
+@click.option("--once", is_flag=True, help="Handle one message, if there is one, and end.")
+@click.option("--until-empty", is_flag=True, help="End when nothing is left that can be read now.")
+def worker(target: str, queues: str | None, concurrency: int | None, once: bool, until_empty: bool) -> None:
+    """Run a worker: handle messages as they come.
+
+    MODULE:WORKER is a variable that holds a Worker; modules are looked for in the current folder too. SIGTERM
+    or Ctrl-C lets running handlers end and gives the rest back; a second one ends at once.
+
+    \b
+    Example:
+      pgqueue worker shop.jobs:worker --queues orders,mail --concurrency 8
+    """
+    found = load(target)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    names = None if queues is None else [name.strip() for name in queues.split(",") if name.strip()]
+    say(f"worker {target} takes messages; Ctrl-C ends it")
+    found.run(queues=names, concurrency=concurrency, once=once, until_empty=until_empty)
+
+
+def load(target: str) -> Worker:
+    """The worker that MODULE:WORKER names. Raises BadValue; what the module itself raises is not hidden."""
+    from pgqueue.worker.worker import Worker
+
+    module_name, colon, name = target.partition(":")
+    if not colon or not module_name or not name:
+        raise BadValue(f"{target!r} does not name a worker: write MODULE:WORKER, such as shop.jobs:worker")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            raise
+        raise BadValue(f"there is no module {error.name} here or among the installed ones") from None
+    found = getattr(module, name, None)
+    if not isinstance(found, Worker):
+        raise BadValue(f"{name} in {module_name} is no Worker")
+    return found
