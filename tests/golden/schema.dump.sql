@@ -2059,8 +2059,9 @@ CREATE FUNCTION pgqueue._claim(p_queue_name text, p_vt integer, p_qty integer, p
 declare
     v_name text := pgqueue._table(p_queue_name);
     v_ts timestamptz := clock_timestamp();
-    v_most bigint := 32 + p_qty::bigint;
+    v_most bigint := 33 + p_qty::bigint;
     v_due bigint[];
+    v_keys bigint[];
     v_found bigint;
 begin
     loop
@@ -2075,6 +2076,14 @@ begin
         $sql$, 'q_' || v_name)
         into v_due
         using v_ts, '-infinity'::timestamptz, v_most;
+        v_keys := case
+            when cardinality(v_due) < v_most then v_due
+            else array(
+                select max(d.msg_id) over (order by d.place)
+                from unnest(v_due) with ordinality as d (msg_id, place)
+                order by d.place
+            )
+        end;
         if p_pop then
             return query execute format($sql$
                 delete from pgmq.%1$I m
@@ -2082,48 +2091,48 @@ begin
                     select m.msg_id
                     from (
                         (
-                            select m.msg_id
+                            select m.msg_id, m.msg_id as key
                             from pgmq.%1$I m
                             where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= $1 and m.msg_id >= $3
                             order by m.msg_id
                         )
                         union all
-                        (select d.msg_id from unnest($4) as d (msg_id) order by d.msg_id)
+                        (select d.msg_id, d.key from unnest($4, $5) as d (msg_id, key) order by d.key)
                     ) c
                     join pgmq.%1$I m on m.msg_id = c.msg_id
                     where m.vt <= $1
-                    order by c.msg_id
+                    order by c.key
                     limit $2
                     for update of m skip locked
                 ))
                 returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
             $sql$, 'q_' || v_name)
-            using v_ts, p_qty, -9223372036854775808, v_due;
+            using v_ts, p_qty, -9223372036854775808, v_due, v_keys;
         else
             return query execute format($sql$
                 update pgmq.%1$I m
-                set vt = $5, read_ct = m.read_ct + 1, last_read_at = $1
+                set vt = $6, read_ct = m.read_ct + 1, last_read_at = $1
                 where m.msg_id = any(array(
                     select m.msg_id
                     from (
                         (
-                            select m.msg_id
+                            select m.msg_id, m.msg_id as key
                             from pgmq.%1$I m
                             where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= $1 and m.msg_id >= $3
                             order by m.msg_id
                         )
                         union all
-                        (select d.msg_id from unnest($4) as d (msg_id) order by d.msg_id)
+                        (select d.msg_id, d.key from unnest($4, $5) as d (msg_id, key) order by d.key)
                     ) c
                     join pgmq.%1$I m on m.msg_id = c.msg_id
                     where m.vt <= $1
-                    order by c.msg_id
+                    order by c.key
                     limit $2
                     for update of m skip locked
                 ))
                 returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
             $sql$, 'q_' || v_name)
-            using v_ts, p_qty, -9223372036854775808, v_due, v_ts + make_interval(secs => p_vt);
+            using v_ts, p_qty, -9223372036854775808, v_due, v_keys, v_ts + make_interval(secs => p_vt);
         end if;
         get diagnostics v_found = row_count;
         exit when v_found > 0 or p_qty = 0 or v_most is null or cardinality(v_due) < v_most;
@@ -2481,7 +2490,7 @@ $body$;
 $text$),
         ('due', false, $text$
 create or replace function pgqueue.%7$I(
-    v_ts timestamptz, v_until timestamptz, v_qty integer, v_from bigint, v_since timestamptz, v_pop boolean
+    v_ts timestamptz, v_until timestamptz, v_qty integer, v_pop boolean
 )
 returns setof pgmq.message_record
 language plpgsql volatile parallel unsafe
@@ -2493,12 +2502,30 @@ set enable_hashjoin = off
 set enable_mergejoin = off
 set enable_material = off
 as $body$
--- A read while leases have ended or delays are over: the first 32 + qty of those, longest due first, merged with the
--- ready messages by id. Due rows are never rewritten. Where others hold all of them, it looks further.
+-- The rest of a read, where ready messages were not all that there was to give: its turn to move the floor, leases that
+-- have ended or delays that are over, messages below the floor. The first 32 + qty due ones, longest due first, are merged
+-- with the ready ones by id as long as that is all of them; they are never rewritten. A read that finds nothing has looked
+-- everywhere: what lies below the floor comes now, not in a second.
 declare
-    v_most bigint := 32 + v_qty::bigint;
+    v_us bigint := date_part('epoch', v_ts) * 1000000;
+    v_walk bigint;
+    v_from bigint;
+    v_since timestamptz;
+    v_most bigint := 33 + v_qty::bigint;
     v_due bigint[];
+    v_keys bigint[];
 begin
+    v_walk := pg_sequence_last_value(%27$L::regclass);
+    if ((v_us & 255) < v_qty or v_us - v_walk not between 0 and 1000000) is true then
+        v_walk := pgqueue.%5$I(v_ts);
+    end if;
+    if v_walk is null then
+        v_from := -9223372036854775808;
+        v_since := '-infinity';
+    else
+        v_from := coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808);
+        v_since := coalesce(to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity');
+    end if;
     loop
         v_due := array(
             select m.msg_id
@@ -2507,6 +2534,14 @@ begin
             order by m.vt
             limit v_most
         );
+        v_keys := case
+            when cardinality(v_due) < v_most then v_due
+            else array(
+                select max(d.msg_id) over (order by d.place)
+                from unnest(v_due) with ordinality as d (msg_id, place)
+                order by d.place
+            )
+        end;
         if v_pop then
             return query
             delete from pgmq.%1$I m
@@ -2514,17 +2549,17 @@ begin
                 select m.msg_id
                 from (
                     (
-                        select m.msg_id
+                        select m.msg_id, m.msg_id as key
                         from pgmq.%1$I m
                         where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
                         order by m.msg_id
                     )
                     union all
-                    (select d.msg_id from unnest(v_due) as d (msg_id) order by d.msg_id)
+                    (select d.msg_id, d.key from unnest(v_due, v_keys) as d (msg_id, key) order by d.key)
                 ) c
                 join pgmq.%1$I m on m.msg_id = c.msg_id
                 where m.vt <= v_ts
-                order by c.msg_id
+                order by c.key
                 limit v_qty
                 for update of m skip locked
             ))
@@ -2537,25 +2572,37 @@ begin
                 select m.msg_id
                 from (
                     (
-                        select m.msg_id
+                        select m.msg_id, m.msg_id as key
                         from pgmq.%1$I m
                         where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
                         order by m.msg_id
                     )
                     union all
-                    (select d.msg_id from unnest(v_due) as d (msg_id) order by d.msg_id)
+                    (select d.msg_id, d.key from unnest(v_due, v_keys) as d (msg_id, key) order by d.key)
                 ) c
                 join pgmq.%1$I m on m.msg_id = c.msg_id
                 where m.vt <= v_ts
-                order by c.msg_id
+                order by c.key
                 limit v_qty
                 for update of m skip locked
             ))
             returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
         end if;
-        exit when found or v_qty = 0 or v_most is null or cardinality(v_due) < v_most;
-        v_most := v_most * 8;
+        exit when found or v_qty = 0;
+        if cardinality(v_due) >= v_most then
+            -- Others hold all of them.
+            v_most := v_most * 8;
+        elsif v_walk is not null then
+            v_walk := null;
+            v_from := -9223372036854775808;
+            v_since := '-infinity';
+        else
+            exit;
+        end if;
     end loop;
+    if v_until < v_ts and pg_sequence_last_value(%27$L::regclass) is not null then
+        perform pgqueue.%6$I('{}', v_until);
+    end if;
 end
 $body$;
 $text$),
@@ -2570,80 +2617,40 @@ set plan_cache_mode = force_generic_plan
 as $body$
 -- Leases up to qty visible messages for vt seconds, in rising order of their ids.
 declare
-    p_qty alias for $2;
     v_ts timestamptz := clock_timestamp();
-    v_us bigint := date_part('epoch', v_ts) * 1000000;
-    v_walk bigint;
-    v_from bigint;
-    v_since timestamptz;
-    v_oldest timestamptz;
-    v_until timestamptz := v_ts + make_interval(secs => $1);
 begin
-    select
-        f.walk,
-        f.from_id,
-        f.since,
-        (
-            select m.vt
-            from pgmq.%1$I m
-            where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= f.since and m.vt <= v_ts
-            order by m.vt
-            limit 1
-        )
-    into v_walk, v_from, v_since, v_oldest
-    from (
-        select
-            pg_sequence_last_value(%27$L::regclass) as walk,
-            coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
-            coalesce(
-                to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity'
-            ) as since
-    ) f;
-    if (v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000 then
-        v_walk := pgqueue.%5$I(v_ts);
-        if v_walk is null then
-            v_from := -9223372036854775808;
-            v_since := '-infinity';
-        else
-            select f.from_id, f.since into v_from, v_since
-            from (
-                select
-                    pg_sequence_last_value(%27$L::regclass) as walk,
-                    coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
-                    coalesce(
-                        to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity'
-                    ) as since
-            ) f;
-        end if;
-        -- Not known any more; the way of due messages serves with none too.
-        v_oldest := v_ts;
-    end if;
-    if v_oldest is null then
-        return query
-        update pgmq.%1$I m
-        set vt = v_until, read_ct = m.read_ct + 1, last_read_at = v_ts
-        where m.msg_id = any(array(
-            select m.msg_id
-            from pgmq.%1$I m
-            where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
-            order by m.msg_id
-            limit p_qty
-            for update skip locked
-        ))
-        returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
-    else
+    return query
+    update pgmq.%1$I m
+    set vt = v_ts + make_interval(secs => $1), read_ct = m.read_ct + 1, last_read_at = v_ts
+    where m.msg_id = any(array(
+        select m.msg_id
+        from pgmq.%1$I m
+        where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
+            and m.vt <= v_ts
+            and m.msg_id >= (select coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808))
+            and (
+                select not ((f.us & 255) < $2 or f.us - f.walk not between 0 and 1000000) is true
+                from (
+                    select
+                        (date_part('epoch', v_ts) * 1000000)::bigint as us, pg_sequence_last_value(%27$L::regclass) as walk
+                ) f
+            )
+            and (
+                select m.vt
+                from pgmq.%1$I m
+                where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= (select coalesce(to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity')) and m.vt <= v_ts
+                order by m.vt
+                limit 1
+            ) is null
+        order by m.msg_id
+        limit $2
+        for update skip locked
+    ))
+    returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+    if not found then
         return query
         select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-        from pgqueue.%7$I(v_ts, v_until, p_qty, v_from, v_since, false) m;
-    end if;
-    -- Nothing found means that everywhere was looked: what lies below the floor comes now, not in a second.
-    if not found and v_walk is not null and p_qty is distinct from 0 then
-        return query
-        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-        from pgqueue.%7$I(v_ts, v_until, p_qty, -9223372036854775808, '-infinity', false) m;
-    end if;
-    if v_until < v_ts and v_walk is not null then
-        perform pgqueue.%6$I('{}', v_until);
+        from pgqueue.%7$I(v_ts, v_ts + make_interval(secs => $1), $2, false) m;
     end if;
 end
 $body$;
@@ -2666,54 +2673,8 @@ as $body$
 -- Deletes or archives the finished messages and leases the next: one call, one commit. With done_ct, the read_ct of each
 -- of done, a message that has been delivered again meanwhile is left alone: it is its new reader's.
 declare
-    p_qty alias for $2;
     v_ts timestamptz := clock_timestamp();
-    v_us bigint := date_part('epoch', v_ts) * 1000000;
-    v_walk bigint;
-    v_from bigint;
-    v_since timestamptz;
-    v_oldest timestamptz;
-    v_until timestamptz := v_ts + make_interval(secs => $1);
 begin
-    select
-        f.walk,
-        f.from_id,
-        f.since,
-        (
-            select m.vt
-            from pgmq.%1$I m
-            where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= f.since and m.vt <= v_ts
-            order by m.vt
-            limit 1
-        )
-    into v_walk, v_from, v_since, v_oldest
-    from (
-        select
-            pg_sequence_last_value(%27$L::regclass) as walk,
-            coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
-            coalesce(
-                to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity'
-            ) as since
-    ) f;
-    if (v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000 then
-        v_walk := pgqueue.%5$I(v_ts);
-        if v_walk is null then
-            v_from := -9223372036854775808;
-            v_since := '-infinity';
-        else
-            select f.from_id, f.since into v_from, v_since
-            from (
-                select
-                    pg_sequence_last_value(%27$L::regclass) as walk,
-                    coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
-                    coalesce(
-                        to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity'
-                    ) as since
-            ) f;
-        end if;
-        -- Not known any more; the way of due messages serves with none too.
-        v_oldest := v_ts;
-    end if;
     if done_ct is null then
         if archive then
             with moved as (
@@ -2747,32 +2708,38 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
     else
         raise invalid_parameter_value using message = 'done and done_ct must have the same length';
     end if;
-    if v_oldest is null then
-        return query
-        update pgmq.%1$I m
-        set vt = v_until, read_ct = m.read_ct + 1, last_read_at = v_ts
-        where m.msg_id = any(array(
-            select m.msg_id
-            from pgmq.%1$I m
-            where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
-            order by m.msg_id
-            limit p_qty
-            for update skip locked
-        ))
-        returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
-    else
+    return query
+    update pgmq.%1$I m
+    set vt = v_ts + make_interval(secs => $1), read_ct = m.read_ct + 1, last_read_at = v_ts
+    where m.msg_id = any(array(
+        select m.msg_id
+        from pgmq.%1$I m
+        where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
+            and m.vt <= v_ts
+            and m.msg_id >= (select coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808))
+            and (
+                select not ((f.us & 255) < $2 or f.us - f.walk not between 0 and 1000000) is true
+                from (
+                    select
+                        (date_part('epoch', v_ts) * 1000000)::bigint as us, pg_sequence_last_value(%27$L::regclass) as walk
+                ) f
+            )
+            and (
+                select m.vt
+                from pgmq.%1$I m
+                where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= (select coalesce(to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity')) and m.vt <= v_ts
+                order by m.vt
+                limit 1
+            ) is null
+        order by m.msg_id
+        limit $2
+        for update skip locked
+    ))
+    returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+    if not found then
         return query
         select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-        from pgqueue.%7$I(v_ts, v_until, p_qty, v_from, v_since, false) m;
-    end if;
-    -- Nothing found means that everywhere was looked: what lies below the floor comes now, not in a second.
-    if not found and v_walk is not null and p_qty is distinct from 0 then
-        return query
-        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-        from pgqueue.%7$I(v_ts, v_until, p_qty, -9223372036854775808, '-infinity', false) m;
-    end if;
-    if v_until < v_ts and v_walk is not null then
-        perform pgqueue.%6$I('{}', v_until);
+        from pgqueue.%7$I(v_ts, v_ts + make_interval(secs => $1), $2, false) m;
     end if;
 end
 $body$;
@@ -2781,6 +2748,7 @@ $text$),
 create or replace function pgqueue.%10$I(msg_id bigint, read_ct integer, archive boolean default true)
 returns void
 language plpgsql volatile parallel unsafe
+set enable_seqscan = off
 as $body$
 -- Archives or deletes a message for who holds its lease, the delivery number read_ct. A lost lease raises, and so rolls
 -- back the caller's own work in the same transaction.
@@ -2816,75 +2784,39 @@ set plan_cache_mode = force_generic_plan
 as $body$
 -- Takes up to qty visible messages out of the queue, in rising order of their ids.
 declare
-    p_qty alias for $1;
     v_ts timestamptz := clock_timestamp();
-    v_us bigint := date_part('epoch', v_ts) * 1000000;
-    v_walk bigint;
-    v_from bigint;
-    v_since timestamptz;
-    v_oldest timestamptz;
 begin
-    select
-        f.walk,
-        f.from_id,
-        f.since,
-        (
-            select m.vt
-            from pgmq.%1$I m
-            where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= f.since and m.vt <= v_ts
-            order by m.vt
-            limit 1
-        )
-    into v_walk, v_from, v_since, v_oldest
-    from (
-        select
-            pg_sequence_last_value(%27$L::regclass) as walk,
-            coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
-            coalesce(
-                to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity'
-            ) as since
-    ) f;
-    if (v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000 then
-        v_walk := pgqueue.%5$I(v_ts);
-        if v_walk is null then
-            v_from := -9223372036854775808;
-            v_since := '-infinity';
-        else
-            select f.from_id, f.since into v_from, v_since
-            from (
-                select
-                    pg_sequence_last_value(%27$L::regclass) as walk,
-                    coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
-                    coalesce(
-                        to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity'
-                    ) as since
-            ) f;
-        end if;
-        -- Not known any more; the way of due messages serves with none too.
-        v_oldest := v_ts;
-    end if;
-    if v_oldest is null then
-        return query
-        delete from pgmq.%1$I m
-        where m.msg_id = any(array(
-            select m.msg_id
-            from pgmq.%1$I m
-            where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
-            order by m.msg_id
-            limit p_qty
-            for update skip locked
-        ))
-        returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
-    else
+    return query
+    delete from pgmq.%1$I m
+    where m.msg_id = any(array(
+        select m.msg_id
+        from pgmq.%1$I m
+        where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
+            and m.vt <= v_ts
+            and m.msg_id >= (select coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808))
+            and (
+                select not ((f.us & 255) < $1 or f.us - f.walk not between 0 and 1000000) is true
+                from (
+                    select
+                        (date_part('epoch', v_ts) * 1000000)::bigint as us, pg_sequence_last_value(%27$L::regclass) as walk
+                ) f
+            )
+            and (
+                select m.vt
+                from pgmq.%1$I m
+                where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= (select coalesce(to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity')) and m.vt <= v_ts
+                order by m.vt
+                limit 1
+            ) is null
+        order by m.msg_id
+        limit $1
+        for update skip locked
+    ))
+    returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+    if not found then
         return query
         select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-        from pgqueue.%7$I(v_ts, null, p_qty, v_from, v_since, true) m;
-    end if;
-    -- Nothing found means that everywhere was looked: what lies below the floor comes now, not in a second.
-    if not found and v_walk is not null and p_qty is distinct from 0 then
-        return query
-        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-        from pgqueue.%7$I(v_ts, null, p_qty, -9223372036854775808, '-infinity', true) m;
+        from pgqueue.%7$I(v_ts, null, $1, true) m;
     end if;
 end
 $body$;
@@ -2893,6 +2825,7 @@ $text$),
 create or replace function pgqueue.%12$I(msg_id bigint)
 returns boolean
 language plpgsql volatile parallel unsafe
+set enable_seqscan = off
 as $body$
 -- Deletes one message; says whether it was there.
 begin
@@ -2922,6 +2855,7 @@ $text$),
 create or replace function pgqueue.%14$I(msg_id bigint)
 returns boolean
 language plpgsql volatile parallel unsafe
+set enable_seqscan = off
 as $body$
 -- Moves one message to the archive; says whether it was there.
 begin
@@ -2965,6 +2899,7 @@ $text$),
 create or replace function pgqueue.%16$I(msg_id bigint, vt timestamptz)
 returns setof pgmq.message_record
 language plpgsql volatile parallel unsafe
+set enable_seqscan = off
 as $body$
 -- Makes one message visible at vt; gives it, or no row where it is not there.
 begin
@@ -3142,25 +3077,17 @@ declare
     v_ids bigint[] := '{}';
     v_missing integer;
 begin
-    -- Names the table, to lock it before its sequences, as drop_queue does.
     perform from pgmq.%1$I where false;
     v_walk := pg_sequence_last_value(%27$L::regclass);
-    if (v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000 then
+    if ((v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000) is true then
         v_walk := pgqueue.%5$I(v_ts);
     end if;
     if v_walk is null then
         v_from := -9223372036854775808;
         v_since := '-infinity';
     else
-        select f.from_id, f.since into v_from, v_since
-        from (
-            select
-                pg_sequence_last_value(%27$L::regclass) as walk,
-                coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
-                coalesce(
-                    to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity'
-                ) as since
-        ) f;
+        v_from := coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808);
+        v_since := coalesce(to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity');
     end if;
     while cardinality(v_ids) < p_qty or p_qty < 0 loop
         v_head := pgqueue.%18$I(v_ts, 1, v_from, v_since, v_heads);
@@ -3202,7 +3129,7 @@ begin
     from leased m
     join unnest(v_ids) with ordinality as c (msg_id, place) on c.msg_id = m.msg_id
     order by c.place;
-    if v_until < v_ts and v_walk is not null then
+    if v_until < v_ts and pg_sequence_last_value(%27$L::regclass) is not null then
         perform pgqueue.%6$I('{}', v_until);
     end if;
 end
@@ -3235,25 +3162,17 @@ begin
     if p_qty < 1 then
         return;
     end if;
-    -- Names the table, to lock it before its sequences, as drop_queue does.
     perform from pgmq.%1$I where false;
     v_walk := pg_sequence_last_value(%27$L::regclass);
-    if (v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000 then
+    if ((v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000) is true then
         v_walk := pgqueue.%5$I(v_ts);
     end if;
     if v_walk is null then
         v_from := -9223372036854775808;
         v_since := '-infinity';
     else
-        select f.from_id, f.since into v_from, v_since
-        from (
-            select
-                pg_sequence_last_value(%27$L::regclass) as walk,
-                coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
-                coalesce(
-                    to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity'
-                ) as since
-        ) f;
+        v_from := coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808);
+        v_since := coalesce(to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity');
     end if;
     v_ids := pgqueue.%18$I(v_ts, p_qty, v_from, v_since, '{}');
     if v_ids = '{}' and v_walk is not null then
@@ -3296,7 +3215,7 @@ begin
     from leased m
     join unnest(v_ids) with ordinality as c (msg_id, place) on c.msg_id = m.msg_id
     order by c.place;
-    if v_until < v_ts and v_walk is not null then
+    if v_until < v_ts and pg_sequence_last_value(%27$L::regclass) is not null then
         perform pgqueue.%6$I('{}', v_until);
     end if;
 end
@@ -3326,25 +3245,17 @@ declare
     v_until timestamptz := v_ts + make_interval(secs => $1);
     v_ids bigint[];
 begin
-    -- Names the table, to lock it before its sequences, as drop_queue does.
     perform from pgmq.%1$I where false;
     v_walk := pg_sequence_last_value(%27$L::regclass);
-    if (v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000 then
+    if ((v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000) is true then
         v_walk := pgqueue.%5$I(v_ts);
     end if;
     if v_walk is null then
         v_from := -9223372036854775808;
         v_since := '-infinity';
     else
-        select f.from_id, f.since into v_from, v_since
-        from (
-            select
-                pg_sequence_last_value(%27$L::regclass) as walk,
-                coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
-                coalesce(
-                    to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity'
-                ) as since
-        ) f;
+        v_from := coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808);
+        v_since := coalesce(to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity');
     end if;
     v_ids := pgqueue.%18$I(v_ts, p_qty, v_from, v_since, '{}');
     if v_ids = '{}' and v_walk is not null then
@@ -3368,7 +3279,7 @@ begin
     from leased m
     join unnest(v_ids) with ordinality as c (msg_id, place) on c.msg_id = m.msg_id
     order by c.place;
-    if v_until < v_ts and v_walk is not null then
+    if v_until < v_ts and pg_sequence_last_value(%27$L::regclass) is not null then
         perform pgqueue.%6$I('{}', v_until);
     end if;
 end
@@ -4762,6 +4673,7 @@ ALTER FUNCTION pgqueue.maintain() OWNER TO app_owner;
 
 CREATE FUNCTION pgqueue."orders$archive"(msg_id bigint) RETURNS boolean
     LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
     AS $_$
 -- Moves one message to the archive; says whether it was there.
 begin
@@ -4815,6 +4727,7 @@ ALTER FUNCTION pgqueue."orders$archive_batch"(msg_ids bigint[]) OWNER TO app_own
 
 CREATE FUNCTION pgqueue."orders$complete"(msg_id bigint, read_ct integer, archive boolean DEFAULT true) RETURNS void
     LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
     AS $_$
 -- Archives or deletes a message for who holds its lease, the delivery number read_ct. A lost lease raises, and so rolls
 -- back the caller's own work in the same transaction.
@@ -4848,6 +4761,7 @@ ALTER FUNCTION pgqueue."orders$complete"(msg_id bigint, read_ct integer, archive
 
 CREATE FUNCTION pgqueue."orders$delete"(msg_id bigint) RETURNS boolean
     LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
     AS $_$
 -- Deletes one message; says whether it was there.
 begin
@@ -4882,10 +4796,10 @@ $_$;
 ALTER FUNCTION pgqueue."orders$delete_batch"(msg_ids bigint[]) OWNER TO app_owner;
 
 --
--- Name: orders$due(timestamp with time zone, timestamp with time zone, integer, bigint, timestamp with time zone, boolean); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
+-- Name: orders$due(timestamp with time zone, timestamp with time zone, integer, boolean); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
 --
 
-CREATE FUNCTION pgqueue."orders$due"(v_ts timestamp with time zone, v_until timestamp with time zone, v_qty integer, v_from bigint, v_since timestamp with time zone, v_pop boolean) RETURNS SETOF pgmq.message_record
+CREATE FUNCTION pgqueue."orders$due"(v_ts timestamp with time zone, v_until timestamp with time zone, v_qty integer, v_pop boolean) RETURNS SETOF pgmq.message_record
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -4894,13 +4808,31 @@ CREATE FUNCTION pgqueue."orders$due"(v_ts timestamp with time zone, v_until time
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET enable_material TO 'off'
-    AS $$
--- A read while leases have ended or delays are over: the first 32 + qty of those, longest due first, merged with the
--- ready messages by id. Due rows are never rewritten. Where others hold all of them, it looks further.
+    AS $_$
+-- The rest of a read, where ready messages were not all that there was to give: its turn to move the floor, leases that
+-- have ended or delays that are over, messages below the floor. The first 32 + qty due ones, longest due first, are merged
+-- with the ready ones by id as long as that is all of them; they are never rewritten. A read that finds nothing has looked
+-- everywhere: what lies below the floor comes now, not in a second.
 declare
-    v_most bigint := 32 + v_qty::bigint;
+    v_us bigint := date_part('epoch', v_ts) * 1000000;
+    v_walk bigint;
+    v_from bigint;
+    v_since timestamptz;
+    v_most bigint := 33 + v_qty::bigint;
     v_due bigint[];
+    v_keys bigint[];
 begin
+    v_walk := pg_sequence_last_value('pgqueue."orders$walk"'::regclass);
+    if ((v_us & 255) < v_qty or v_us - v_walk not between 0 and 1000000) is true then
+        v_walk := pgqueue."orders$floor"(v_ts);
+    end if;
+    if v_walk is null then
+        v_from := -9223372036854775808;
+        v_since := '-infinity';
+    else
+        v_from := coalesce(pg_sequence_last_value('pgqueue."orders$floor_id"'::regclass), -9223372036854775808);
+        v_since := coalesce(to_timestamp(nullif(greatest(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0), 0) / 1e6::float8), '-infinity');
+    end if;
     loop
         v_due := array(
             select m.msg_id
@@ -4909,6 +4841,14 @@ begin
             order by m.vt
             limit v_most
         );
+        v_keys := case
+            when cardinality(v_due) < v_most then v_due
+            else array(
+                select max(d.msg_id) over (order by d.place)
+                from unnest(v_due) with ordinality as d (msg_id, place)
+                order by d.place
+            )
+        end;
         if v_pop then
             return query
             delete from pgmq.q_orders m
@@ -4916,17 +4856,17 @@ begin
                 select m.msg_id
                 from (
                     (
-                        select m.msg_id
+                        select m.msg_id, m.msg_id as key
                         from pgmq.q_orders m
                         where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
                         order by m.msg_id
                     )
                     union all
-                    (select d.msg_id from unnest(v_due) as d (msg_id) order by d.msg_id)
+                    (select d.msg_id, d.key from unnest(v_due, v_keys) as d (msg_id, key) order by d.key)
                 ) c
                 join pgmq.q_orders m on m.msg_id = c.msg_id
                 where m.vt <= v_ts
-                order by c.msg_id
+                order by c.key
                 limit v_qty
                 for update of m skip locked
             ))
@@ -4939,30 +4879,42 @@ begin
                 select m.msg_id
                 from (
                     (
-                        select m.msg_id
+                        select m.msg_id, m.msg_id as key
                         from pgmq.q_orders m
                         where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
                         order by m.msg_id
                     )
                     union all
-                    (select d.msg_id from unnest(v_due) as d (msg_id) order by d.msg_id)
+                    (select d.msg_id, d.key from unnest(v_due, v_keys) as d (msg_id, key) order by d.key)
                 ) c
                 join pgmq.q_orders m on m.msg_id = c.msg_id
                 where m.vt <= v_ts
-                order by c.msg_id
+                order by c.key
                 limit v_qty
                 for update of m skip locked
             ))
             returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
         end if;
-        exit when found or v_qty = 0 or v_most is null or cardinality(v_due) < v_most;
-        v_most := v_most * 8;
+        exit when found or v_qty = 0;
+        if cardinality(v_due) >= v_most then
+            -- Others hold all of them.
+            v_most := v_most * 8;
+        elsif v_walk is not null then
+            v_walk := null;
+            v_from := -9223372036854775808;
+            v_since := '-infinity';
+        else
+            exit;
+        end if;
     end loop;
+    if v_until < v_ts and pg_sequence_last_value('pgqueue."orders$walk"'::regclass) is not null then
+        perform pgqueue."orders$lower_floor"('{}', v_until);
+    end if;
 end
-$$;
+$_$;
 
 
-ALTER FUNCTION pgqueue."orders$due"(v_ts timestamp with time zone, v_until timestamp with time zone, v_qty integer, v_from bigint, v_since timestamp with time zone, v_pop boolean) OWNER TO app_owner;
+ALTER FUNCTION pgqueue."orders$due"(v_ts timestamp with time zone, v_until timestamp with time zone, v_qty integer, v_pop boolean) OWNER TO app_owner;
 
 --
 -- Name: orders$fetch(integer, integer, bigint[], integer[], boolean); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
@@ -4978,54 +4930,8 @@ CREATE FUNCTION pgqueue."orders$fetch"(vt integer, qty integer, done bigint[] DE
 -- Deletes or archives the finished messages and leases the next: one call, one commit. With done_ct, the read_ct of each
 -- of done, a message that has been delivered again meanwhile is left alone: it is its new reader's.
 declare
-    p_qty alias for $2;
     v_ts timestamptz := clock_timestamp();
-    v_us bigint := date_part('epoch', v_ts) * 1000000;
-    v_walk bigint;
-    v_from bigint;
-    v_since timestamptz;
-    v_oldest timestamptz;
-    v_until timestamptz := v_ts + make_interval(secs => $1);
 begin
-    select
-        f.walk,
-        f.from_id,
-        f.since,
-        (
-            select m.vt
-            from pgmq.q_orders m
-            where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= f.since and m.vt <= v_ts
-            order by m.vt
-            limit 1
-        )
-    into v_walk, v_from, v_since, v_oldest
-    from (
-        select
-            pg_sequence_last_value('pgqueue."orders$walk"'::regclass) as walk,
-            coalesce(pg_sequence_last_value('pgqueue."orders$floor_id"'::regclass), -9223372036854775808) as from_id,
-            coalesce(
-                to_timestamp(nullif(greatest(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0), 0) / 1e6::float8), '-infinity'
-            ) as since
-    ) f;
-    if (v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000 then
-        v_walk := pgqueue."orders$floor"(v_ts);
-        if v_walk is null then
-            v_from := -9223372036854775808;
-            v_since := '-infinity';
-        else
-            select f.from_id, f.since into v_from, v_since
-            from (
-                select
-                    pg_sequence_last_value('pgqueue."orders$walk"'::regclass) as walk,
-                    coalesce(pg_sequence_last_value('pgqueue."orders$floor_id"'::regclass), -9223372036854775808) as from_id,
-                    coalesce(
-                        to_timestamp(nullif(greatest(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0), 0) / 1e6::float8), '-infinity'
-                    ) as since
-            ) f;
-        end if;
-        -- Not known any more; the way of due messages serves with none too.
-        v_oldest := v_ts;
-    end if;
     if done_ct is null then
         if archive then
             with moved as (
@@ -5059,32 +4965,38 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
     else
         raise invalid_parameter_value using message = 'done and done_ct must have the same length';
     end if;
-    if v_oldest is null then
-        return query
-        update pgmq.q_orders m
-        set vt = v_until, read_ct = m.read_ct + 1, last_read_at = v_ts
-        where m.msg_id = any(array(
-            select m.msg_id
-            from pgmq.q_orders m
-            where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
-            order by m.msg_id
-            limit p_qty
-            for update skip locked
-        ))
-        returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
-    else
+    return query
+    update pgmq.q_orders m
+    set vt = v_ts + make_interval(secs => $1), read_ct = m.read_ct + 1, last_read_at = v_ts
+    where m.msg_id = any(array(
+        select m.msg_id
+        from pgmq.q_orders m
+        where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
+            and m.vt <= v_ts
+            and m.msg_id >= (select coalesce(pg_sequence_last_value('pgqueue."orders$floor_id"'::regclass), -9223372036854775808))
+            and (
+                select not ((f.us & 255) < $2 or f.us - f.walk not between 0 and 1000000) is true
+                from (
+                    select
+                        (date_part('epoch', v_ts) * 1000000)::bigint as us, pg_sequence_last_value('pgqueue."orders$walk"'::regclass) as walk
+                ) f
+            )
+            and (
+                select m.vt
+                from pgmq.q_orders m
+                where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= (select coalesce(to_timestamp(nullif(greatest(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0), 0) / 1e6::float8), '-infinity')) and m.vt <= v_ts
+                order by m.vt
+                limit 1
+            ) is null
+        order by m.msg_id
+        limit $2
+        for update skip locked
+    ))
+    returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+    if not found then
         return query
         select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-        from pgqueue."orders$due"(v_ts, v_until, p_qty, v_from, v_since, false) m;
-    end if;
-    -- Nothing found means that everywhere was looked: what lies below the floor comes now, not in a second.
-    if not found and v_walk is not null and p_qty is distinct from 0 then
-        return query
-        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-        from pgqueue."orders$due"(v_ts, v_until, p_qty, -9223372036854775808, '-infinity', false) m;
-    end if;
-    if v_until < v_ts and v_walk is not null then
-        perform pgqueue."orders$lower_floor"('{}', v_until);
+        from pgqueue."orders$due"(v_ts, v_ts + make_interval(secs => $1), $2, false) m;
     end if;
 end
 $_$;
@@ -5192,25 +5104,17 @@ declare
     v_until timestamptz := v_ts + make_interval(secs => $1);
     v_ids bigint[];
 begin
-    -- Names the table, to lock it before its sequences, as drop_queue does.
     perform from pgmq.q_orders where false;
     v_walk := pg_sequence_last_value('pgqueue."orders$walk"'::regclass);
-    if (v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000 then
+    if ((v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000) is true then
         v_walk := pgqueue."orders$floor"(v_ts);
     end if;
     if v_walk is null then
         v_from := -9223372036854775808;
         v_since := '-infinity';
     else
-        select f.from_id, f.since into v_from, v_since
-        from (
-            select
-                pg_sequence_last_value('pgqueue."orders$walk"'::regclass) as walk,
-                coalesce(pg_sequence_last_value('pgqueue."orders$floor_id"'::regclass), -9223372036854775808) as from_id,
-                coalesce(
-                    to_timestamp(nullif(greatest(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0), 0) / 1e6::float8), '-infinity'
-                ) as since
-        ) f;
+        v_from := coalesce(pg_sequence_last_value('pgqueue."orders$floor_id"'::regclass), -9223372036854775808);
+        v_since := coalesce(to_timestamp(nullif(greatest(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0), 0) / 1e6::float8), '-infinity');
     end if;
     v_ids := pgqueue."orders$heads"(v_ts, p_qty, v_from, v_since, '{}');
     if v_ids = '{}' and v_walk is not null then
@@ -5234,7 +5138,7 @@ begin
     from leased m
     join unnest(v_ids) with ordinality as c (msg_id, place) on c.msg_id = m.msg_id
     order by c.place;
-    if v_until < v_ts and v_walk is not null then
+    if v_until < v_ts and pg_sequence_last_value('pgqueue."orders$walk"'::regclass) is not null then
         perform pgqueue."orders$lower_floor"('{}', v_until);
     end if;
 end
@@ -5403,75 +5307,39 @@ CREATE FUNCTION pgqueue."orders$pop"(qty integer DEFAULT 1) RETURNS SETOF pgmq.m
     AS $_$
 -- Takes up to qty visible messages out of the queue, in rising order of their ids.
 declare
-    p_qty alias for $1;
     v_ts timestamptz := clock_timestamp();
-    v_us bigint := date_part('epoch', v_ts) * 1000000;
-    v_walk bigint;
-    v_from bigint;
-    v_since timestamptz;
-    v_oldest timestamptz;
 begin
-    select
-        f.walk,
-        f.from_id,
-        f.since,
-        (
-            select m.vt
-            from pgmq.q_orders m
-            where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= f.since and m.vt <= v_ts
-            order by m.vt
-            limit 1
-        )
-    into v_walk, v_from, v_since, v_oldest
-    from (
-        select
-            pg_sequence_last_value('pgqueue."orders$walk"'::regclass) as walk,
-            coalesce(pg_sequence_last_value('pgqueue."orders$floor_id"'::regclass), -9223372036854775808) as from_id,
-            coalesce(
-                to_timestamp(nullif(greatest(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0), 0) / 1e6::float8), '-infinity'
-            ) as since
-    ) f;
-    if (v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000 then
-        v_walk := pgqueue."orders$floor"(v_ts);
-        if v_walk is null then
-            v_from := -9223372036854775808;
-            v_since := '-infinity';
-        else
-            select f.from_id, f.since into v_from, v_since
-            from (
-                select
-                    pg_sequence_last_value('pgqueue."orders$walk"'::regclass) as walk,
-                    coalesce(pg_sequence_last_value('pgqueue."orders$floor_id"'::regclass), -9223372036854775808) as from_id,
-                    coalesce(
-                        to_timestamp(nullif(greatest(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0), 0) / 1e6::float8), '-infinity'
-                    ) as since
-            ) f;
-        end if;
-        -- Not known any more; the way of due messages serves with none too.
-        v_oldest := v_ts;
-    end if;
-    if v_oldest is null then
-        return query
-        delete from pgmq.q_orders m
-        where m.msg_id = any(array(
-            select m.msg_id
-            from pgmq.q_orders m
-            where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
-            order by m.msg_id
-            limit p_qty
-            for update skip locked
-        ))
-        returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
-    else
+    return query
+    delete from pgmq.q_orders m
+    where m.msg_id = any(array(
+        select m.msg_id
+        from pgmq.q_orders m
+        where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
+            and m.vt <= v_ts
+            and m.msg_id >= (select coalesce(pg_sequence_last_value('pgqueue."orders$floor_id"'::regclass), -9223372036854775808))
+            and (
+                select not ((f.us & 255) < $1 or f.us - f.walk not between 0 and 1000000) is true
+                from (
+                    select
+                        (date_part('epoch', v_ts) * 1000000)::bigint as us, pg_sequence_last_value('pgqueue."orders$walk"'::regclass) as walk
+                ) f
+            )
+            and (
+                select m.vt
+                from pgmq.q_orders m
+                where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= (select coalesce(to_timestamp(nullif(greatest(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0), 0) / 1e6::float8), '-infinity')) and m.vt <= v_ts
+                order by m.vt
+                limit 1
+            ) is null
+        order by m.msg_id
+        limit $1
+        for update skip locked
+    ))
+    returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+    if not found then
         return query
         select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-        from pgqueue."orders$due"(v_ts, null, p_qty, v_from, v_since, true) m;
-    end if;
-    -- Nothing found means that everywhere was looked: what lies below the floor comes now, not in a second.
-    if not found and v_walk is not null and p_qty is distinct from 0 then
-        return query
-        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-        from pgqueue."orders$due"(v_ts, null, p_qty, -9223372036854775808, '-infinity', true) m;
+        from pgqueue."orders$due"(v_ts, null, $1, true) m;
     end if;
 end
 $_$;
@@ -5492,80 +5360,40 @@ CREATE FUNCTION pgqueue."orders$read"(vt integer, qty integer) RETURNS SETOF pgm
     AS $_$
 -- Leases up to qty visible messages for vt seconds, in rising order of their ids.
 declare
-    p_qty alias for $2;
     v_ts timestamptz := clock_timestamp();
-    v_us bigint := date_part('epoch', v_ts) * 1000000;
-    v_walk bigint;
-    v_from bigint;
-    v_since timestamptz;
-    v_oldest timestamptz;
-    v_until timestamptz := v_ts + make_interval(secs => $1);
 begin
-    select
-        f.walk,
-        f.from_id,
-        f.since,
-        (
-            select m.vt
-            from pgmq.q_orders m
-            where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= f.since and m.vt <= v_ts
-            order by m.vt
-            limit 1
-        )
-    into v_walk, v_from, v_since, v_oldest
-    from (
-        select
-            pg_sequence_last_value('pgqueue."orders$walk"'::regclass) as walk,
-            coalesce(pg_sequence_last_value('pgqueue."orders$floor_id"'::regclass), -9223372036854775808) as from_id,
-            coalesce(
-                to_timestamp(nullif(greatest(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0), 0) / 1e6::float8), '-infinity'
-            ) as since
-    ) f;
-    if (v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000 then
-        v_walk := pgqueue."orders$floor"(v_ts);
-        if v_walk is null then
-            v_from := -9223372036854775808;
-            v_since := '-infinity';
-        else
-            select f.from_id, f.since into v_from, v_since
-            from (
-                select
-                    pg_sequence_last_value('pgqueue."orders$walk"'::regclass) as walk,
-                    coalesce(pg_sequence_last_value('pgqueue."orders$floor_id"'::regclass), -9223372036854775808) as from_id,
-                    coalesce(
-                        to_timestamp(nullif(greatest(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0), 0) / 1e6::float8), '-infinity'
-                    ) as since
-            ) f;
-        end if;
-        -- Not known any more; the way of due messages serves with none too.
-        v_oldest := v_ts;
-    end if;
-    if v_oldest is null then
-        return query
-        update pgmq.q_orders m
-        set vt = v_until, read_ct = m.read_ct + 1, last_read_at = v_ts
-        where m.msg_id = any(array(
-            select m.msg_id
-            from pgmq.q_orders m
-            where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
-            order by m.msg_id
-            limit p_qty
-            for update skip locked
-        ))
-        returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
-    else
+    return query
+    update pgmq.q_orders m
+    set vt = v_ts + make_interval(secs => $1), read_ct = m.read_ct + 1, last_read_at = v_ts
+    where m.msg_id = any(array(
+        select m.msg_id
+        from pgmq.q_orders m
+        where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
+            and m.vt <= v_ts
+            and m.msg_id >= (select coalesce(pg_sequence_last_value('pgqueue."orders$floor_id"'::regclass), -9223372036854775808))
+            and (
+                select not ((f.us & 255) < $2 or f.us - f.walk not between 0 and 1000000) is true
+                from (
+                    select
+                        (date_part('epoch', v_ts) * 1000000)::bigint as us, pg_sequence_last_value('pgqueue."orders$walk"'::regclass) as walk
+                ) f
+            )
+            and (
+                select m.vt
+                from pgmq.q_orders m
+                where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= (select coalesce(to_timestamp(nullif(greatest(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0), 0) / 1e6::float8), '-infinity')) and m.vt <= v_ts
+                order by m.vt
+                limit 1
+            ) is null
+        order by m.msg_id
+        limit $2
+        for update skip locked
+    ))
+    returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+    if not found then
         return query
         select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-        from pgqueue."orders$due"(v_ts, v_until, p_qty, v_from, v_since, false) m;
-    end if;
-    -- Nothing found means that everywhere was looked: what lies below the floor comes now, not in a second.
-    if not found and v_walk is not null and p_qty is distinct from 0 then
-        return query
-        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-        from pgqueue."orders$due"(v_ts, v_until, p_qty, -9223372036854775808, '-infinity', false) m;
-    end if;
-    if v_until < v_ts and v_walk is not null then
-        perform pgqueue."orders$lower_floor"('{}', v_until);
+        from pgqueue."orders$due"(v_ts, v_ts + make_interval(secs => $1), $2, false) m;
     end if;
 end
 $_$;
@@ -5603,25 +5431,17 @@ declare
     v_ids bigint[] := '{}';
     v_missing integer;
 begin
-    -- Names the table, to lock it before its sequences, as drop_queue does.
     perform from pgmq.q_orders where false;
     v_walk := pg_sequence_last_value('pgqueue."orders$walk"'::regclass);
-    if (v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000 then
+    if ((v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000) is true then
         v_walk := pgqueue."orders$floor"(v_ts);
     end if;
     if v_walk is null then
         v_from := -9223372036854775808;
         v_since := '-infinity';
     else
-        select f.from_id, f.since into v_from, v_since
-        from (
-            select
-                pg_sequence_last_value('pgqueue."orders$walk"'::regclass) as walk,
-                coalesce(pg_sequence_last_value('pgqueue."orders$floor_id"'::regclass), -9223372036854775808) as from_id,
-                coalesce(
-                    to_timestamp(nullif(greatest(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0), 0) / 1e6::float8), '-infinity'
-                ) as since
-        ) f;
+        v_from := coalesce(pg_sequence_last_value('pgqueue."orders$floor_id"'::regclass), -9223372036854775808);
+        v_since := coalesce(to_timestamp(nullif(greatest(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0), 0) / 1e6::float8), '-infinity');
     end if;
     while cardinality(v_ids) < p_qty or p_qty < 0 loop
         v_head := pgqueue."orders$heads"(v_ts, 1, v_from, v_since, v_heads);
@@ -5663,7 +5483,7 @@ begin
     from leased m
     join unnest(v_ids) with ordinality as c (msg_id, place) on c.msg_id = m.msg_id
     order by c.place;
-    if v_until < v_ts and v_walk is not null then
+    if v_until < v_ts and pg_sequence_last_value('pgqueue."orders$walk"'::regclass) is not null then
         perform pgqueue."orders$lower_floor"('{}', v_until);
     end if;
 end
@@ -5701,25 +5521,17 @@ begin
     if p_qty < 1 then
         return;
     end if;
-    -- Names the table, to lock it before its sequences, as drop_queue does.
     perform from pgmq.q_orders where false;
     v_walk := pg_sequence_last_value('pgqueue."orders$walk"'::regclass);
-    if (v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000 then
+    if ((v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000) is true then
         v_walk := pgqueue."orders$floor"(v_ts);
     end if;
     if v_walk is null then
         v_from := -9223372036854775808;
         v_since := '-infinity';
     else
-        select f.from_id, f.since into v_from, v_since
-        from (
-            select
-                pg_sequence_last_value('pgqueue."orders$walk"'::regclass) as walk,
-                coalesce(pg_sequence_last_value('pgqueue."orders$floor_id"'::regclass), -9223372036854775808) as from_id,
-                coalesce(
-                    to_timestamp(nullif(greatest(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0), 0) / 1e6::float8), '-infinity'
-                ) as since
-        ) f;
+        v_from := coalesce(pg_sequence_last_value('pgqueue."orders$floor_id"'::regclass), -9223372036854775808);
+        v_since := coalesce(to_timestamp(nullif(greatest(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0), 0) / 1e6::float8), '-infinity');
     end if;
     v_ids := pgqueue."orders$heads"(v_ts, p_qty, v_from, v_since, '{}');
     if v_ids = '{}' and v_walk is not null then
@@ -5762,7 +5574,7 @@ begin
     from leased m
     join unnest(v_ids) with ordinality as c (msg_id, place) on c.msg_id = m.msg_id
     order by c.place;
-    if v_until < v_ts and v_walk is not null then
+    if v_until < v_ts and pg_sequence_last_value('pgqueue."orders$walk"'::regclass) is not null then
         perform pgqueue."orders$lower_floor"('{}', v_until);
     end if;
 end
@@ -5819,6 +5631,7 @@ ALTER FUNCTION pgqueue."orders$send_batch"(msgs jsonb[], headers jsonb[], delay 
 
 CREATE FUNCTION pgqueue."orders$set_vt"(msg_id bigint, vt timestamp with time zone) RETURNS SETOF pgmq.message_record
     LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
     AS $_$
 -- Makes one message visible at vt; gives it, or no row where it is not there.
 begin
