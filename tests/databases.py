@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
@@ -49,9 +50,8 @@ class Cluster:
 
         Its password is the superuser's, if any: a server that asks for one asks every role.
         """
-        found = self._admin.execute("select from pg_roles where rolname = %s", [name]).fetchone()
-        if found is None:
-            password = sql.Literal(self.conninfo.get("password"))
+        password = sql.Literal(self.conninfo.get("password"))
+        with contextlib.suppress(psycopg.errors.DuplicateObject, psycopg.errors.UniqueViolation):
             self._run("create role {} login password {}", sql.Identifier(name), password)
 
     def create_database(self, template: str = "template0") -> Database:
