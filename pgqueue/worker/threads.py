@@ -57,7 +57,7 @@ class Threads:
         self._busy -= 1
         if future.done():  # its task was cancelled
             return
-        if isinstance(error, (StopIteration, asyncio.CancelledError)):  # a future takes neither
+        if isinstance(error, (StopIteration, GeneratorExit, asyncio.CancelledError)):  # no future takes them
             wrapped = RuntimeError(f"the handler raised {type(error).__name__}")
             wrapped.__cause__ = error
             error = wrapped

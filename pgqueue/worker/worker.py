@@ -184,10 +184,9 @@ class Worker:
         """run() in a loop that runs already, without heeding signals."""
         if self._stop is not None:
             raise BadValue("the worker runs already")
-        stopping, loop = asyncio.Event(), asyncio.get_running_loop()
-        self._stop = partial(_wake, loop, stopping)
         handlers, schedules = self._chosen(queues, concurrency)
-        connections = Connections(self._server)
+        connections, stopping = Connections(self._server), asyncio.Event()
+        self._stop = partial(_wake, asyncio.get_running_loop(), stopping)
         try:
             await _check(connections.main, handlers, schedules)
             consumers = [Consumer(one, connections, self._poll) for one in handlers]

@@ -14,6 +14,12 @@ def rows(conn: Connection, sql: str, *args: Any) -> list[tuple[Any, ...]]:
     return conn.execute(sql.encode(), args or None).fetchall()
 
 
+def row(conn: Connection, sql: str, *args: Any) -> tuple[Any, ...]:
+    """The one row of a statement that gives one."""
+    (only,) = rows(conn, sql, *args)
+    return only
+
+
 def value(conn: Connection, sql: str, *args: Any) -> Any:
     """The one value of a statement that gives one row with one column."""
     ((only,),) = rows(conn, sql, *args)

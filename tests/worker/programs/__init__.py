@@ -1,0 +1,1 @@
+"""Workers that run in a process of their own, see tests/worker/running.py."""

@@ -1,0 +1,148 @@
+"""What ends a worker: signals, and what is left behind."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pgqueue import Client
+from tests.databases import Database
+from tests.sql.asking import Connection, do, rows, value
+from tests.worker.running import Process, until
+
+SLOW = "tests.worker.programs.slow"
+QUEUES = ["loop", "threads", "transactions"]
+SIGNALS = [signal.SIGTERM, signal.SIGINT]
+
+
+@pytest.fixture
+def queues(client: Client) -> Client:
+    for queue in QUEUES:
+        client.create(queue)
+    return client
+
+
+@contextmanager
+def start(db: Database, queue: str, running: int, **environment: str) -> Iterator[Process]:
+    """A worker that has begun with so many messages of the queue."""
+    with Process(SLOW, db.dsn, "--queues", queue, **environment) as process:
+        until(lambda: process.printed().count("begun") == running or process.ended, "the handlers")
+        yield process
+
+
+def left(conn: Connection, queue: str) -> list[tuple[Any, ...]]:
+    """What is in the queue: message, deliveries, whether it can be read now, headers."""
+    return rows(
+        conn, f"select message, read_ct, vt <= clock_timestamp(), headers from pgmq.q_{queue} order by 1"
+    )
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("queue", ["loop", "threads"])
+def test_what_runs_may_end_and_the_rest_is_given_back_at_once(
+    db: Database, queues: Client, conn: Connection, queue: str, number: signal.Signals
+) -> None:
+    """Of four messages taken two run; two more were never taken."""
+    queues.queue(queue).send_many([1.0, 1.1, 2.0, 2.1, 3.0, 3.1])
+    with start(db, queue, 2) as process:
+        process.send(number)
+        until(lambda: value(conn, f"select count(*) from pgmq.q_{queue} where vt <= now()") == 4, "them back")
+        assert not process.ended
+        code, printed = process.wait()
+    assert (code, printed.count("ended")) == (0, 2)
+    assert value(conn, f"select count(*) from pgmq.a_{queue}") == 2
+    given_back = {"x-pgqueue-uncounted": 1}
+    assert left(conn, queue) == [
+        (2.0, 1, True, given_back),
+        (2.1, 1, True, given_back),
+        (3.0, 0, True, None),
+        (3.1, 0, True, None),
+    ]
+
+
+@pytest.mark.parametrize("queue", QUEUES)
+def test_what_outlasts_the_grace_period_is_given_back(
+    db: Database, queues: Client, conn: Connection, queue: str
+) -> None:
+    queues.queue(queue).send_many([60, 61])
+    do(conn, "create table made (msg_id bigint)")
+    with start(db, queue, 2, GRACE="0.2") as process:
+        process.send(signal.SIGTERM)
+        code, printed = process.wait(10)
+    assert (code, "ended" in printed) == (0, False)
+    given_back = {"x-pgqueue-uncounted": 1}
+    assert left(conn, queue) == [(60, 1, True, given_back), (61, 1, True, given_back)]
+    assert value(conn, "select count(*) from made") == 0, "rolled back"
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_second_signal_ends_it_now(db: Database, queues: Client, number: signal.Signals) -> None:
+    queues.queue("threads").send(60)
+    with start(db, "threads", 1) as process:
+        process.send(number)
+        until(lambda: "stopping" in process.printed(), "its word")
+        process.send(number)
+        assert process.wait(10)[0] == 128 + number
+
+
+def test_an_idle_worker_ends_at_once(db: Database, queues: Client, conn: Connection) -> None:
+    sql = "select count(*) from pg_stat_activity where datname = current_database() and query ilike 'listen%'"
+    with Process(SLOW, db.dsn) as process:
+        until(lambda: value(conn, sql), "its ear")
+        process.send(signal.SIGTERM)
+        assert process.wait(10)[0] == 0
+
+
+# --- the command -----------------------------------------------------------------------------------
+
+
+def test_the_command_ends_when_all_is_done(db: Database, queues: Client, conn: Connection) -> None:
+    queues.queue("loop").send_many([0, 0, 0])
+    with Process(SLOW, db.dsn, "--until-empty", "--concurrency", "1") as process:
+        assert process.wait()[0] == 0
+    assert value(conn, "select count(*) from pgmq.a_loop") == 3
+
+
+def test_the_command_handles_one(db: Database, queues: Client, conn: Connection) -> None:
+    queues.queue("loop").send_many([0, 0, 0])
+    with Process(SLOW, db.dsn, "--once", "--queues", " threads, loop,") as process:
+        assert process.wait()[0] == 0
+    assert value(conn, "select count(*) from pgmq.a_loop") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("nowhere", "does not name a worker: write MODULE:WORKER"),
+        ("no_such_module:worker", "there is no module no_such_module"),
+        ("tests.worker.programs.none:worker", "there is no module tests.worker.programs.none"),
+        ("json:dumps", "dumps in json is no Worker"),
+        ("json:nothing", "nothing in json is no Worker"),
+    ],
+)
+def test_what_names_no_worker_is_refused_in_one_line(text: str, words: str) -> None:
+    from click.testing import CliRunner
+
+    from pgqueue.cli.main import main
+
+    result = CliRunner().invoke(main, ["worker", text])
+    assert result.exit_code == 1
+    assert words in result.stderr and len(result.stderr.splitlines()) == 1
+
+
+def test_a_fault_in_the_module_is_shown_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from click.testing import CliRunner
+
+    from pgqueue.cli.main import main
+
+    (tmp_path / "faulty_worker_module.py").write_text("import no_such_dependency\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", ["", *__import__("sys").path])
+    result = CliRunner().invoke(main, ["worker", "faulty_worker_module:worker"])
+    assert isinstance(result.exception, ModuleNotFoundError)
+    assert "no_such_dependency" in str(result.exception)
