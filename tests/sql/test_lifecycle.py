@@ -82,11 +82,11 @@ HALVES = {
     "no archive": "drop table pgmq.a_half",
     "no meta row": "delete from pgmq.meta",
     "no index": "drop index pgmq.q_half_ready_idx, pgmq.archived_at_idx_half",
-    "no functions": 'drop function pgqueue."half$read"(int, int), pgqueue."half$floor"(timestamptz)',
+    "no functions": 'drop function pgqueue."half$read", pgqueue."half$floor"',
     "no sequences": 'drop sequence pgqueue."half$walk", pgqueue."half$floor_id"',
     "tables alone": """
         delete from pgmq.meta;
-        drop function pgqueue."half$send"(jsonb, jsonb, timestamptz), pgqueue."half$pop"(int);""",
+        drop function pgqueue."half$send", pgqueue."half$pop";""",
 }
 
 

@@ -125,8 +125,8 @@ def test_functions_that_were_touched_are_made_anew(
         returns setof pgmq.message_record language sql as 'select null::pgmq.message_record';
         create or replace function pgqueue."orders$read"(vt integer, qty integer)
         returns setof pgmq.message_record language sql as 'select null::pgmq.message_record';
-        drop function pgqueue._claim(text, integer, integer, boolean), pgmq.metrics_all();
-        drop function pgqueue."orders$due"(timestamptz, timestamptz, integer, bigint, timestamptz, boolean);
+        drop function pgqueue._claim, pgmq.metrics_all;
+        drop function pgqueue."orders$due";
         revoke execute on all functions in schema pgqueue from public;
         """,
     )
