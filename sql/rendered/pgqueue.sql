@@ -413,7 +413,7 @@ begin
                     select m.msg_id
                     from (
                         (
-                            select m.msg_id, m.msg_id as key
+                            select m.msg_id + 0 as msg_id, m.msg_id as key
                             from pgmq.%1$I m
                             where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= $1 and m.msg_id >= $3
                             order by m.msg_id
@@ -438,7 +438,7 @@ begin
                     select m.msg_id
                     from (
                         (
-                            select m.msg_id, m.msg_id as key
+                            select m.msg_id + 0 as msg_id, m.msg_id as key
                             from pgmq.%1$I m
                             where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= $1 and m.msg_id >= $3
                             order by m.msg_id
@@ -843,7 +843,7 @@ begin
                 select m.msg_id
                 from (
                     (
-                        select m.msg_id, m.msg_id as key
+                        select m.msg_id + 0 as msg_id, m.msg_id as key
                         from pgmq.%1$I m
                         where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
                         order by m.msg_id
@@ -866,7 +866,7 @@ begin
                 select m.msg_id
                 from (
                     (
-                        select m.msg_id, m.msg_id as key
+                        select m.msg_id + 0 as msg_id, m.msg_id as key
                         from pgmq.%1$I m
                         where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
                         order by m.msg_id
@@ -1250,7 +1250,7 @@ declare
     v_due bigint[];
     v_chunk bigint[];
     v_heads bigint[] := '{}';
-    v_next bigint := v_from;
+    v_next bigint := -9223372036854775808;
     v_seen integer := 0;
     v_size integer := 64;
     v_first bigint;
@@ -1270,7 +1270,7 @@ begin
                 (
                     select m.msg_id
                     from pgmq.%1$I m
-                    where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_next
+                    where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= greatest(v_from, v_next)
                     order by m.msg_id
                 )
                 union all

@@ -88,12 +88,30 @@ def emptied(conn: Connection, count: int) -> None:
 
 
 def mixed(conn: Connection, count: int) -> None:
-    waiting(conn, count // 3)
-    due(conn, count // 3)
-    ready(conn, count // 3)
+    waiting(conn, count)
+    due(conn, count)
+    ready(conn, count)
+    conn.execute("analyze pgmq.q_x")
 
 
-SHAPES = (empty, filled, flying, flying_and_analysed, expired, expired_and_analysed, stale, emptied, mixed)
+def one_due(conn: Connection, count: int) -> None:
+    """A lease that has ended behind all that is ready."""
+    ready(conn, count)
+    due(conn, 1)
+
+
+SHAPES = (
+    empty,
+    filled,
+    flying,
+    flying_and_analysed,
+    expired,
+    expired_and_analysed,
+    stale,
+    emptied,
+    mixed,
+    one_due,
+)
 
 
 # --- what is called ------------------------------------------------------------------------------------
