@@ -2091,7 +2091,7 @@ begin
                     select m.msg_id
                     from (
                         (
-                            select m.msg_id, m.msg_id as key
+                            select m.msg_id + 0 as msg_id, m.msg_id as key
                             from pgmq.%1$I m
                             where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= $1 and m.msg_id >= $3
                             order by m.msg_id
@@ -2116,7 +2116,7 @@ begin
                     select m.msg_id
                     from (
                         (
-                            select m.msg_id, m.msg_id as key
+                            select m.msg_id + 0 as msg_id, m.msg_id as key
                             from pgmq.%1$I m
                             where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= $1 and m.msg_id >= $3
                             order by m.msg_id
@@ -2549,7 +2549,7 @@ begin
                 select m.msg_id
                 from (
                     (
-                        select m.msg_id, m.msg_id as key
+                        select m.msg_id + 0 as msg_id, m.msg_id as key
                         from pgmq.%1$I m
                         where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
                         order by m.msg_id
@@ -2572,7 +2572,7 @@ begin
                 select m.msg_id
                 from (
                     (
-                        select m.msg_id, m.msg_id as key
+                        select m.msg_id + 0 as msg_id, m.msg_id as key
                         from pgmq.%1$I m
                         where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
                         order by m.msg_id
@@ -2956,7 +2956,7 @@ declare
     v_due bigint[];
     v_chunk bigint[];
     v_heads bigint[] := '{}';
-    v_next bigint := v_from;
+    v_next bigint := -9223372036854775808;
     v_seen integer := 0;
     v_size integer := 64;
     v_first bigint;
@@ -2976,7 +2976,7 @@ begin
                 (
                     select m.msg_id
                     from pgmq.%1$I m
-                    where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_next
+                    where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= greatest(v_from, v_next)
                     order by m.msg_id
                 )
                 union all
@@ -4856,7 +4856,7 @@ begin
                 select m.msg_id
                 from (
                     (
-                        select m.msg_id, m.msg_id as key
+                        select m.msg_id + 0 as msg_id, m.msg_id as key
                         from pgmq.q_orders m
                         where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
                         order by m.msg_id
@@ -4879,7 +4879,7 @@ begin
                 select m.msg_id
                 from (
                     (
-                        select m.msg_id, m.msg_id as key
+                        select m.msg_id + 0 as msg_id, m.msg_id as key
                         from pgmq.q_orders m
                         where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
                         order by m.msg_id
@@ -5169,7 +5169,7 @@ declare
     v_due bigint[];
     v_chunk bigint[];
     v_heads bigint[] := '{}';
-    v_next bigint := v_from;
+    v_next bigint := -9223372036854775808;
     v_seen integer := 0;
     v_size integer := 64;
     v_first bigint;
@@ -5189,7 +5189,7 @@ begin
                 (
                     select m.msg_id
                     from pgmq.q_orders m
-                    where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_next
+                    where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= greatest(v_from, v_next)
                     order by m.msg_id
                 )
                 union all
