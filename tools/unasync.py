@@ -10,6 +10,7 @@ that differ in more than words are written by hand on both sides and are not tou
 from __future__ import annotations
 
 import io
+import re
 import sys
 import tokenize
 from collections.abc import Iterator
@@ -21,24 +22,16 @@ BY_HAND = ("_compat.py", "conftest.py", "__init__.py")
 
 WORDS = {
     "AbstractAsyncContextManager": "AbstractContextManager",
-    "AsyncClient": "Client",
-    "AsyncConnection": "Connection",
-    "AsyncRawCursor": "RawCursor",
-    "AsyncConnectionPool": "ConnectionPool",
-    "AsyncExitStack": "ExitStack",
-    "AsyncIterator": "Iterator",
-    "AsyncMessage": "Message",
-    "AsyncMessages": "Messages",
-    "AsyncQueue": "Queue",
+    "StopAsyncIteration": "StopIteration",
     "__aenter__": "__enter__",
     "__aexit__": "__exit__",
     "__aiter__": "__iter__",
     "__anext__": "__next__",
-    "StopAsyncIteration": "StopIteration",
-    "enter_async_context": "enter_context",
-    "asynccontextmanager": "contextmanager",
     "_async": "_sync",
+    "asynccontextmanager": "contextmanager",
+    "enter_async_context": "enter_context",
 }
+PREFIX = "Async"  # AsyncClient is Client; psycopg's and the library's names follow the same rule
 DROPPED = ("async", "await")
 
 
@@ -76,6 +69,8 @@ def _changes(text: str, used: set[str]) -> Iterator[tuple[tuple[int, int], int, 
         elif token.string in WORDS:
             used.add(token.string)
             yield token.start, token.end[1], WORDS[token.string]
+        elif re.match(f"{PREFIX}[A-Z]", token.string):
+            yield token.start, token.end[1], token.string.removeprefix(PREFIX)
 
 
 def twins(root: Path = ROOT, folders: tuple[str, ...] = FOLDERS) -> dict[Path, str]:

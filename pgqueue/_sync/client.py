@@ -286,6 +286,13 @@ class Client:
         """Change how often a queue may notify."""
         self.run(statements.update_notify_insert(queue_name, throttle_interval_ms))
 
+    def notification_queue_usage(self) -> float:
+        """How full the server's queue of notifications is, 0 to 1; at 1 commits that notify fail.
+
+        It fills while any session that listens has a transaction open; pgqueue's own listeners never have.
+        """
+        return self.run(statements.notification_queue_usage())
+
     def list_notify_insert_throttles(self) -> list[NotifyThrottle]:
         """The queues that notify, and how often they may."""
         return self.run(statements.list_notify_insert_throttles())

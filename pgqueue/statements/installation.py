@@ -132,3 +132,8 @@ def update_notify_insert(queue_name: str, throttle_interval_ms: int) -> Statemen
 def list_notify_insert_throttles() -> Statement[list[NotifyThrottle]]:
     sql = b"select * from pgmq.list_notify_insert_throttles()"
     return Statement(sql, (), each(NotifyThrottle), looks=True)
+
+
+def notification_queue_usage() -> Statement[float]:
+    sql = b"select pg_notification_queue_usage()"
+    return Statement(sql, (), lambda reply: float(reply.rows[0][0]), looks=True)

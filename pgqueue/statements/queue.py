@@ -28,7 +28,7 @@ select {list} from mine cross join lateral {function} m"""
 _BULK_TERMS = """\
 select
     format('pgmq.%I', c.relname),
-    to_char({instant} at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.US') || '+00',
+    to_char(({instant}) at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.US') || '+00',
     not row_security_active(c.oid) and not exists (
         select from pg_catalog.pg_attribute a
         where a.attrelid = to_regclass('pgqueue.policy')

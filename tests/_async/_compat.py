@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from psycopg_pool import AsyncConnectionPool
@@ -27,3 +28,14 @@ def pool_of(dsn: str, size: int, autocommit: bool = False, timeout: float = 10) 
     """A pool of so many connections, to be opened by `async with`."""
     options = {"autocommit": autocommit, "application_name": "pool"}
     return AsyncConnectionPool(dsn, min_size=size, max_size=size, kwargs=options, timeout=timeout, open=False)
+
+
+@contextmanager
+def on_signal(number: int, handler: Callable[[], None]) -> Iterator[None]:
+    """Call the handler when the signal comes."""
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(number, handler)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(number)

@@ -19,6 +19,7 @@ from pgqueue.errors import (
     BadMessage,
     BadName,
     BadValue,
+    LostLease,
     NoSuchQueue,
     NotAllowed,
     NotInstalled,
@@ -135,6 +136,110 @@ async def test_a_codec_makes_and_reads_the_bodies(db: Database) -> None:
         orders = client.queue("orders")
         await orders.send("x")
         assert [m.message for m in await orders.read()] == ['"<x>"']
+
+
+# --- leases ----------------------------------------------------------------------------------------
+
+
+async def test_a_message_knows_its_queue(client: AsyncClient) -> None:
+    await client.create("orders")
+    orders = client.queue("orders")
+    await orders.send_many([1, 2, 3])
+    first, second, third = await orders.read(qty=3)
+    assert first.queue is orders
+    assert await first.archive() is True and await first.archive() is False
+    assert await second.delete() is True and await second.delete() is False
+    await third.complete()
+    assert (await orders.metrics()).queue_length == 0
+    with pytest.raises(LostLease, match="message 3, delivery 1") as caught:
+        await third.complete()
+    assert caught.value.sqlstate == "PQ001"
+
+
+@pytest.mark.parametrize("archive", [True, False])
+async def test_complete_archives_or_deletes(client: AsyncClient, db: Database, archive: bool) -> None:
+    await client.create("orders")
+    await client.queue("orders").send(1)
+    message = await client.queue("orders").read_one()
+    assert message is not None
+    await message.complete(archive=archive)
+    row = db.connect().execute("select count(*) from pgmq.a_orders").fetchone()
+    assert row == (int(archive),)
+
+
+async def test_who_lost_the_lease_cannot_touch_the_next_delivery(client: AsyncClient) -> None:
+    """Case 101."""
+    await client.create("orders")
+    orders = client.queue("orders")
+    await orders.send("x")
+    (late,) = await orders.read(vt=0)
+    (present,) = await orders.read(vt=60)
+    assert (late.read_ct, present.read_ct) == (1, 2)
+    with pytest.raises(LostLease):
+        await late.complete()
+    with pytest.raises(LostLease):
+        await late.extend(999)
+    with pytest.raises(LostLease):
+        await late.give_back()
+    assert await orders.fetch(done=[late]) == []
+    assert (await orders.peek())[0].vt == present.vt
+    await present.complete()
+
+
+async def test_a_lost_lease_rolls_back_the_work_of_its_transaction(
+    client: AsyncClient, owned: psycopg.AsyncConnection[Any], db: Database
+) -> None:
+    await client.create("orders")
+    orders = client.queue("orders")
+    await orders.send("x")
+    (late,) = await orders.read(vt=0)
+    await orders.read(vt=60)
+    db.connect().execute("create table work (n int)")
+    with pytest.raises(LostLease):
+        await work_and_complete(client, late)
+    assert db.connect().execute("select count(*) from work").fetchone() == (0,)
+
+
+async def work_and_complete(client: AsyncClient, message: AsyncMessage[Any]) -> None:
+    async with client.transaction() as conn:
+        await conn.execute("insert into work values (1)")
+        await message.complete()
+
+
+async def test_a_lease_is_extended_and_given_back(client: AsyncClient) -> None:
+    """Case 101: a heartbeat."""
+    await client.create("orders")
+    orders = client.queue("orders")
+    await orders.send("x")
+    (message,) = await orders.read(vt=1)
+    before = message.vt
+    await message.extend(60)
+    assert message.vt - before > timedelta(seconds=50)
+    await message.extend(timedelta(seconds=90))
+    await message.extend(datetime(2040, 1, 1, tzinfo=timezone.utc))
+    assert message.vt == datetime(2040, 1, 1, tzinfo=timezone.utc)
+    await message.give_back()
+    (again,) = await orders.read()
+    await again.give_back(60)
+    assert await orders.read() == []
+    await again.give_back(timedelta(0))
+    assert [one.read_ct for one in await orders.read()] == [3]
+
+
+async def test_fetch_finishes_and_goes_on(client: AsyncClient, db: Database) -> None:
+    await client.create("orders")
+    orders = client.queue("orders")
+    await orders.send_many(range(5))
+    done = await orders.fetch(qty=2)
+    done = await orders.fetch(qty=2, done=done, archive=True)
+    assert [one.message for one in done] == [2, 3]
+    done = await orders.fetch(qty=2, done=[one.msg_id for one in done])
+    assert [one.message for one in done] == [4]
+    assert await orders.fetch(done=done) == []
+    assert (await orders.metrics()).queue_length == 0
+    assert db.connect().execute("select count(*) from pgmq.a_orders").fetchone() == (2,)
+    with pytest.raises(BadValue, match="not both"):
+        await orders.fetch(done=[*done, 5])
 
 
 # --- delays and timeouts ---------------------------------------------------------------------------

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 from psycopg_pool import ConnectionPool
@@ -28,3 +30,13 @@ def pool_of(dsn: str, size: int, autocommit: bool = False, timeout: float = 10) 
     """A pool of so many connections, to be opened by `with`."""
     options = {"autocommit": autocommit, "application_name": "pool"}
     return ConnectionPool(dsn, min_size=size, max_size=size, kwargs=options, timeout=timeout, open=False)
+
+
+@contextmanager
+def on_signal(number: int, handler: Callable[[], None]) -> Iterator[None]:
+    """Call the handler when the signal comes."""
+    before = signal.signal(number, lambda *_: handler())
+    try:
+        yield
+    finally:
+        signal.signal(number, before)

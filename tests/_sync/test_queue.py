@@ -19,6 +19,7 @@ from pgqueue.errors import (
     BadMessage,
     BadName,
     BadValue,
+    LostLease,
     NoSuchQueue,
     NotAllowed,
     NotInstalled,
@@ -135,6 +136,110 @@ def test_a_codec_makes_and_reads_the_bodies(db: Database) -> None:
         orders = client.queue("orders")
         orders.send("x")
         assert [m.message for m in orders.read()] == ['"<x>"']
+
+
+# --- leases ----------------------------------------------------------------------------------------
+
+
+def test_a_message_knows_its_queue(client: Client) -> None:
+    client.create("orders")
+    orders = client.queue("orders")
+    orders.send_many([1, 2, 3])
+    first, second, third = orders.read(qty=3)
+    assert first.queue is orders
+    assert first.archive() is True and first.archive() is False
+    assert second.delete() is True and second.delete() is False
+    third.complete()
+    assert (orders.metrics()).queue_length == 0
+    with pytest.raises(LostLease, match="message 3, delivery 1") as caught:
+        third.complete()
+    assert caught.value.sqlstate == "PQ001"
+
+
+@pytest.mark.parametrize("archive", [True, False])
+def test_complete_archives_or_deletes(client: Client, db: Database, archive: bool) -> None:
+    client.create("orders")
+    client.queue("orders").send(1)
+    message = client.queue("orders").read_one()
+    assert message is not None
+    message.complete(archive=archive)
+    row = db.connect().execute("select count(*) from pgmq.a_orders").fetchone()
+    assert row == (int(archive),)
+
+
+def test_who_lost_the_lease_cannot_touch_the_next_delivery(client: Client) -> None:
+    """Case 101."""
+    client.create("orders")
+    orders = client.queue("orders")
+    orders.send("x")
+    (late,) = orders.read(vt=0)
+    (present,) = orders.read(vt=60)
+    assert (late.read_ct, present.read_ct) == (1, 2)
+    with pytest.raises(LostLease):
+        late.complete()
+    with pytest.raises(LostLease):
+        late.extend(999)
+    with pytest.raises(LostLease):
+        late.give_back()
+    assert orders.fetch(done=[late]) == []
+    assert (orders.peek())[0].vt == present.vt
+    present.complete()
+
+
+def test_a_lost_lease_rolls_back_the_work_of_its_transaction(
+    client: Client, owned: psycopg.Connection[Any], db: Database
+) -> None:
+    client.create("orders")
+    orders = client.queue("orders")
+    orders.send("x")
+    (late,) = orders.read(vt=0)
+    orders.read(vt=60)
+    db.connect().execute("create table work (n int)")
+    with pytest.raises(LostLease):
+        work_and_complete(client, late)
+    assert db.connect().execute("select count(*) from work").fetchone() == (0,)
+
+
+def work_and_complete(client: Client, message: Message[Any]) -> None:
+    with client.transaction() as conn:
+        conn.execute("insert into work values (1)")
+        message.complete()
+
+
+def test_a_lease_is_extended_and_given_back(client: Client) -> None:
+    """Case 101: a heartbeat."""
+    client.create("orders")
+    orders = client.queue("orders")
+    orders.send("x")
+    (message,) = orders.read(vt=1)
+    before = message.vt
+    message.extend(60)
+    assert message.vt - before > timedelta(seconds=50)
+    message.extend(timedelta(seconds=90))
+    message.extend(datetime(2040, 1, 1, tzinfo=timezone.utc))
+    assert message.vt == datetime(2040, 1, 1, tzinfo=timezone.utc)
+    message.give_back()
+    (again,) = orders.read()
+    again.give_back(60)
+    assert orders.read() == []
+    again.give_back(timedelta(0))
+    assert [one.read_ct for one in orders.read()] == [3]
+
+
+def test_fetch_finishes_and_goes_on(client: Client, db: Database) -> None:
+    client.create("orders")
+    orders = client.queue("orders")
+    orders.send_many(range(5))
+    done = orders.fetch(qty=2)
+    done = orders.fetch(qty=2, done=done, archive=True)
+    assert [one.message for one in done] == [2, 3]
+    done = orders.fetch(qty=2, done=[one.msg_id for one in done])
+    assert [one.message for one in done] == [4]
+    assert orders.fetch(done=done) == []
+    assert (orders.metrics()).queue_length == 0
+    assert db.connect().execute("select count(*) from pgmq.a_orders").fetchone() == (2,)
+    with pytest.raises(BadValue, match="not both"):
+        orders.fetch(done=[*done, 5])
 
 
 # --- delays and timeouts ---------------------------------------------------------------------------

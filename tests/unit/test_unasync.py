@@ -20,13 +20,13 @@ def test_words_change_and_text_stays() -> None:
         "async def f(x: AsyncClient) -> None:  # await AsyncClient\n"
         '    """Not await, not AsyncClient."""\n'
         "    async with x as y, await z():\n"
-        "        await   y.go(AsyncClientele, 'await', async_=1)\n"
+        "        await   y.go(Asynchrony, AsyncAny, 'await', async_=1)\n"
     )
     assert translate(source, set()) == (
         "def f(x: Client) -> None:  # await AsyncClient\n"
         '    """Not await, not AsyncClient."""\n'
         "    with x as y, z():\n"
-        "        y.go(AsyncClientele, 'await', async_=1)\n"
+        "        y.go(Asynchrony, Any, 'await', async_=1)\n"
     )
 
 
