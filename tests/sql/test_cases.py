@@ -62,14 +62,3 @@ def test_every_test_that_is_listed_is_there() -> None:
         r"(?<![/\w])test_\w+(?!\.py|\w)", TEST.sub("", page).replace("tests/sql/test_cases.py", "")
     )
     assert sorted(set(elsewhere) - names) == []
-
-
-def test_every_case_that_a_test_names_is_listed_with_it() -> None:
-    said = lines()
-    faults = [
-        f"{number}: {test}"
-        for test, numbers in cases_named().items()
-        for number in numbers
-        if test not in said.get(number, "")
-    ]
-    assert faults == []
