@@ -216,6 +216,18 @@ def test_many_timeouts_are_one_statement(plain: Connection) -> None:
     assert value(plain, "select count(*) from pgmq.q_q where vt > now() + interval '80 seconds'") == 1000
 
 
+@pytest.mark.parametrize("moment", ["-infinity", "0044-03-15 BC", "1969-12-31", "4713-01-01 BC"])
+def test_a_message_of_long_ago_does_not_starve(conn: Connection, moment: str) -> None:
+    """Made visible from a time before 1970 on, it comes as soon as the others that are due."""
+    send(conn, 600)
+    do(conn, "select pgmq.pop('q', 400)")
+    do(conn, "select pgmq.read('q', -10, 20)")
+    do(conn, "select pgmq.set_vt('q', 410, %s::timestamptz)", moment)
+    for _ in range(3):
+        assert 410 in read(conn, vt=-5, qty=30)
+    assert sorted(column(conn, "select msg_id from pgmq.pop('q', 1000)")) == list(range(401, 601))
+
+
 def test_nothing_to_return_is_no_row(conn: Connection) -> None:
     """case 104"""
     assert rows(conn, "select * from pgmq.pop('q')") == []
