@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pgqueue.codec import BYTES, Codec, JsonText
     from pgqueue.errors import PgqueueError
     from pgqueue.model import Metrics, NotifyThrottle, QueueInfo, RoutedId, TopicBinding, Upkeep, Version
+    from pgqueue.names import legal_name
     from pgqueue.worker.delivery import AsyncDelivery, Delivery
     from pgqueue.worker.settings import Backoff, Defer, Discard, Retry
     from pgqueue.worker.worker import Worker
@@ -50,6 +51,7 @@ __all__ = [
     "Version",
     "Worker",
     "__version__",
+    "legal_name",
 ]
 
 _HOMES = {
@@ -70,6 +72,7 @@ _HOMES = {
         "Upkeep",
         "Version",
     ),
+    "pgqueue.names": ("legal_name",),
     "pgqueue.worker.delivery": ("AsyncDelivery", "Delivery"),
     "pgqueue.worker.settings": ("Backoff", "Defer", "Discard", "Retry"),
     "pgqueue.worker.worker": ("Worker",),

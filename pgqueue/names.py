@@ -6,6 +6,7 @@ The rule for queue names is stated in SQL (`pgqueue._check_name`), since callers
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import re
 from dataclasses import dataclass
@@ -100,3 +101,26 @@ def tidy(queue_name: str) -> QueueNames:
     if len(name.encode()) > MAX_BYTES:
         raise BadName(f"queue name is too long, maximum length is {MAX_BYTES} bytes")
     return QueueNames(name)
+
+
+def legal_name(text: str) -> str:
+    """A legal queue name for any text, always the same one, and another for every other text.
+
+    Letters a to z, digits and underscores stay, so that a name made of those is its own. Every other
+    character becomes its code (`a:b` is `a_x3a_b`). What would be longer than 47 characters keeps its
+    beginning and ends with a digest of 128 bits. The result suits every pgmq client, can be compiled, and has
+    a notification channel.
+    """
+    plain = re.sub(r"[^a-z0-9_]|_(?=x)|\A\Z", _code, text)
+    if len(plain) <= MAX_CHARACTERS and not _DIGEST.search(plain):
+        return plain
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:16]
+    ending = "_y" + base64.b32encode(digest).decode().rstrip("=").lower()
+    return plain[: MAX_CHARACTERS - len(ending)] + ending
+
+
+_DIGEST = re.compile("_y[a-z2-7]{26}$")
+
+
+def _code(found: re.Match[str]) -> str:
+    return f"_x{ord(found[0]):x}_" if found[0] else "_x_"

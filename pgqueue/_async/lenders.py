@@ -76,11 +76,14 @@ class Own:
         self._prepare = prepare
         self._line: Line | None = None
         self._lock = Lock()
+        self._process = os.getpid()
 
     async def lend(self) -> Line:
+        if self._process != os.getpid():  # after a fork the connection is the parent's
+            self._line, self._lock, self._process = None, Lock(), os.getpid()
         await self._lock.acquire()
         try:
-            if self._line is None or await is_lost(self._line.conn):
+            if self._line is None or not await self._is_idle(self._line.conn):
                 await self.close()
                 self._line = Line(await self.open())
             return self._line
@@ -93,6 +96,10 @@ class Own:
 
     def block(self, line: Line) -> AbstractAsyncContextManager[None]:
         return block(line.conn)
+
+    async def _is_idle(self, conn: AsyncConnection[Any]) -> bool:
+        """It works, and no call that was broken off left anything on it."""
+        return conn.pgconn.transaction_status == IDLE and not await is_lost(conn)
 
     async def open(self) -> AsyncConnection[Any]:
         """A new connection. Raises BadDsn, CannotConnect, EmbeddedError."""
@@ -160,7 +167,7 @@ class Pool:
             conn.prepare_threshold = None
         line = self._lines.get(id(conn))
         if line is None or line.conn is not conn:
-            self._lines = {at: one for at, one in self._lines.items() if not one.conn.closed}
+            self._lines = {at: one for at, one in list(self._lines.items()) if not one.conn.closed}
             line = self._lines[id(conn)] = Line(conn)
         return line
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Callable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -18,7 +19,8 @@ from pgqueue._sync.lenders import Callers, Lender, Lent, Own, Pool
 from pgqueue._sync.listen import Listener
 from pgqueue._sync.queue import Queue
 from pgqueue.codec import JSON, Codec, codec_of
-from pgqueue.errors import BadValue, ConnectionLost
+from pgqueue.dsn import find
+from pgqueue.errors import BadValue, Conflict, ConnectionLost
 from pgqueue.model import Metrics, NotifyThrottle, QueueInfo, RoutedId, TopicBinding, Upkeep, Version
 from pgqueue.statements import installation as statements
 from pgqueue.statements.moment import When
@@ -36,13 +38,14 @@ class Client:
     """Calls a queue's SQL functions, in pgqueue's schema or in pgmq's own.
 
     server: where the calls go.
-        A DSN: one connection, opened at the first call and again when it was lost (`embedded:` for a private
-        Postgres, "" for libpq's own variables); calls made at once wait for each other. A psycopg_pool: a
-        connection of it for each call or transaction. Each call commits by itself; `transaction()` joins
-        several.
+        A DSN: one connection, opened at the first call and again when it was lost; calls made at once wait
+        for each other. `embedded:` is a private Postgres. Without any, PGQUEUE_DSN, DATABASE_URL or libpq's
+        own variables say where.
+        A psycopg_pool: one of its connections for each call or transaction.
+        With either, each call commits by itself; `transaction()` joins several.
         A psycopg connection, which stays its owner's: the client neither begins, commits nor closes anything
-        on it, so that a message is sent in the transaction that the caller has open, and lost with it. A
-        session or connection of SQLAlchemy 2, in whose transaction the calls are made in the same way.
+        on it, so that a message is sent in the transaction that the caller has open, and lost with it.
+        A session or connection of SQLAlchemy 2, in whose transaction the calls are made in the same way.
     codec: how messages and headers become JSON and back.
     transaction_pooling: True behind a pooler in transaction mode (pgbouncer), where neither prepared
         statements nor LISTEN can live.
@@ -52,7 +55,7 @@ class Client:
 
     def __init__(
         self,
-        server: str | Connection[Any] | ConnectionPool[Any] | Alchemical,
+        server: str | Connection[Any] | ConnectionPool[Any] | Alchemical | None = None,
         *,
         codec: Codec[Any] = JSON,
         transaction_pooling: bool = False,
@@ -104,18 +107,19 @@ class Client:
         """The result of a statement, in the transaction that is open, if one is. Raises a PgqueueError.
 
         A connection that was lost before the call is replaced where it can be. One that is lost during it
-        is InDoubt, and the call is not repeated, unless it changes nothing.
+        is InDoubt, and the call is not repeated, unless it changes nothing. A call that is a transaction of
+        its own is tried three times before it raises Conflict.
         """
         line = _HELD.get().get(self)
         if line is not None:
             return line.run(statement)
         lender = self._lender
-        for again in (statement.looks and lender.replaces, False):
+        for left in (2, 1, 0) if lender.replaces else (0,):
             line = lender.lend()
             try:
                 return line.run(statement)
-            except ConnectionLost:
-                if not again:
+            except (Conflict, ConnectionLost) as error:
+                if not left or not (statement.looks or isinstance(error, Conflict)):
                     raise
             finally:
                 lender.take_back(line)
@@ -300,6 +304,8 @@ class Client:
 
 def _lender(server: Any, prepare: bool) -> tuple[Lender, Listener | None]:
     """Who lends the connections, and what listens beside them."""
+    if server is None:
+        server, _ = find(None, os.environ)
     if isinstance(server, Connection):
         return Callers(server), None
     if is_sqlalchemy(server):

@@ -39,3 +39,16 @@ def on_signal(number: int, handler: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         loop.remove_signal_handler(number)
+
+
+async def is_broken_off(call: Callable[..., Any], *args: Any, when: Callable[[], bool]) -> bool:
+    """Make a call and break it off when it waits: by cancelling its task."""
+    task = asyncio.create_task(call(*args))
+    while not when():
+        await sleep(0.01)
+    task.cancel()
+    try:
+        await task
+    except asyncio.CancelledError:
+        return True
+    return False

@@ -40,3 +40,20 @@ def on_signal(number: int, handler: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         signal.signal(number, before)
+
+
+def is_broken_off(call: Callable[..., Any], *args: Any, when: Callable[[], bool]) -> bool:
+    """Make a call and break it off when it waits: by Ctrl-C."""
+
+    def interrupt() -> None:
+        while not when():
+            sleep(0.01)
+        signal.raise_signal(signal.SIGINT)
+
+    interrupting = Background(interrupt)
+    try:
+        call(*args)
+    except KeyboardInterrupt:
+        interrupting.join()
+        return True
+    return False

@@ -11,7 +11,7 @@ import pytest
 
 from pgqueue import Client
 from pgqueue.errors import CannotConnect, Conflict, ConnectionLost, InDoubt, NoSuchQueue
-from tests._sync._compat import Background, pool_of, sleep
+from tests._sync._compat import Background, is_broken_off, pool_of, sleep
 from tests.databases import Database, our_sql, uri
 from tests.servers import Server
 
@@ -142,6 +142,46 @@ for each row execute function late()""")
 def in_a_transaction(client: Client) -> None:
     with client.transaction():
         client.queue("orders").send(1)
+
+
+def test_a_call_that_is_broken_off_harms_no_later_one(
+    client: Client, axe: Axe, db: Database
+) -> None:
+    orders = client.queue("orders")
+    orders.send(1)
+    holder = db.connect(autocommit=False)
+    holder.execute("lock table pgmq.q_orders in access exclusive mode")
+    assert is_broken_off(orders.send, 2, when=lambda: bool(axe.ask(WAITING)))
+    holder.rollback()
+    assert orders.send(3) > 1
+    assert axe.ask("select count(*) from pgmq.q_orders") == 2
+
+
+WAITING = (
+    "select count(*) from pg_stat_activity where application_name = 'pgqueue' and wait_event_type = 'Lock'"
+)
+
+
+def test_a_conflict_is_tried_again_where_nothing_else_was_done(
+    client: Client, db: Database
+) -> None:
+    """Case 139: up to three times; in a transaction it is the caller who must run it again."""
+    client.create("orders")
+    orders = client.queue("orders")
+    db.connect().execute("""\
+create sequence tries;
+create function twice() returns trigger language plpgsql as $$
+begin
+    if nextval('tries') % 3 <> 0 then
+        raise exception 'not now' using errcode = 'serialization_failure';
+    end if;
+    return null;
+end $$;
+create trigger twice after insert on pgmq.q_orders for each row execute function twice()""")
+    assert orders.send(1) == 3
+    assert orders.send(2) == 6
+    with pytest.raises(Conflict, match="not now"):
+        in_a_transaction(client)
 
 
 def test_the_callers_connection_is_not_replaced(axe: Axe, db: Database) -> None:
