@@ -93,7 +93,8 @@ def begin_ticks(queue_name: str, name: str, at: datetime) -> Statement[None]:
     """Let the ticks of a periodic message begin after an instant, unless they have begun."""
     sql = b"""\
 insert into pgqueue.tick (queue_name, name, at) values ($1::text, $2::text, $3::timestamptz)
-on conflict (queue_name, name) do nothing"""
+on conflict (queue_name, name) do nothing
+returning true"""
     return Statement(sql, (lower(queue_name), name, at), lambda reply: None, looks=True)
 
 

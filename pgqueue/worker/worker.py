@@ -22,7 +22,7 @@ from pgqueue.worker.settings import LONGEST_RUN, LONGEST_TRANSACTION, Backoff, H
 from pgqueue.worker.signals import heeded
 
 log = logging.getLogger("pgqueue.worker")
-Part = Coroutine[Any, Any, None]
+Part = Callable[[], Coroutine[Any, Any, None]]
 F = TypeVar("F", bound=Callable[..., Any])
 M = TypeVar("M", bound=Callable[[datetime], Any])
 
@@ -191,10 +191,12 @@ class Worker:
             await _check(connections.main, handlers, schedules)
             consumers = [Consumer(one, connections, self._poll) for one in handlers]
             if once:
-                work, ticks = [_one_message(consumers)], []
+                work: list[Part] = [partial(_one_message, consumers)]
             else:
-                work = [one.run(until_empty=until_empty) for one in consumers]
-                ticks = [] if until_empty else [Ticker(connections.main, one).run() for one in schedules]
+                work = [partial(one.run, until_empty=until_empty) for one in consumers]
+            ticks: list[Part] = []
+            if not once and not until_empty:
+                ticks = [Ticker(connections.main, one).run for one in schedules]
             await self._supervise(consumers, work, ticks, stopping)
         finally:
             self._stop = None
@@ -270,7 +272,7 @@ def _wake(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
 async def _or_stop(part: Part, stopping: asyncio.Event) -> None:
     """Run a part; if it fails, all are to stop."""
     try:
-        await part
+        await part()
     except Exception:
         stopping.set()
         raise
@@ -278,7 +280,7 @@ async def _or_stop(part: Part, stopping: asyncio.Event) -> None:
 
 async def _then_stop(tasks: Sequence[asyncio.Task[None]], stopping: asyncio.Event) -> None:
     """When all tasks have ended there is nothing left to do."""
-    await asyncio.wait(tasks)
+    await asyncio.gather(*tasks, return_exceptions=True)
     stopping.set()
 
 
