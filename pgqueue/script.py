@@ -25,7 +25,7 @@ from .sqltext import (
 )
 
 #: It waits for other installers, and must then see what they did, whatever isolation the database has by default.
-BEGIN = "begin isolation level read committed;"
+BEGIN = "begin;\nset local transaction_isolation = 'read committed';"
 HEADER = "-- Generated from sql/templates by tools/render.py: change those, not this file.\n"
 
 

@@ -1,5 +1,6 @@
 -- Generated from sql/templates by tools/render.py: change those, not this file.
-begin isolation level read committed;
+begin;
+set local transaction_isolation = 'read committed';
 
 -- The contents page: what an installation is, then its functions. Installs afresh, or renews an installation of the same
 -- schema version; older ones go through `pgqueue upgrade`.
@@ -3046,7 +3047,8 @@ create or replace function pgmq.metrics_all()
 returns setof pgmq.metrics_result
 language plpgsql volatile
 as $$
--- Of every queue whose tables are tables: a view in their place would run its author's code as whoever calls this.
+-- Of every queue that can be counted without running its owner's code as whoever calls this: as a view in the place of a
+-- table would, policies on its rows, and columns of a type of his.
 declare
     v_queue record;
 begin
@@ -3056,6 +3058,12 @@ begin
         join pg_catalog.pg_class c
             on c.relname = 'q_' || lower(m.queue_name) and c.relnamespace = 'pgmq'::regnamespace
         where c.relkind in ('r', 'p')
+            and not row_security_active(c.oid)
+            and 2 = (
+                select count(*)
+                from pg_catalog.pg_attribute a
+                where a.attrelid = c.oid and a.attname in ('enqueued_at', 'vt') and a.atttypid = 'timestamptz'::regtype
+            )
     loop
         begin
             return next pgmq.metrics(v_queue.queue_name);

@@ -738,7 +738,8 @@ ALTER FUNCTION pgmq.metrics(queue_name text) OWNER TO app_owner;
 CREATE FUNCTION pgmq.metrics_all() RETURNS SETOF pgmq.metrics_result
     LANGUAGE plpgsql
     AS $$
--- Of every queue whose tables are tables: a view in their place would run its author's code as whoever calls this.
+-- Of every queue that can be counted without running its owner's code as whoever calls this: as a view in the place of a
+-- table would, policies on its rows, and columns of a type of his.
 declare
     v_queue record;
 begin
@@ -748,6 +749,12 @@ begin
         join pg_catalog.pg_class c
             on c.relname = 'q_' || lower(m.queue_name) and c.relnamespace = 'pgmq'::regnamespace
         where c.relkind in ('r', 'p')
+            and not row_security_active(c.oid)
+            and 2 = (
+                select count(*)
+                from pg_catalog.pg_attribute a
+                where a.attrelid = c.oid and a.attname in ('enqueued_at', 'vt') and a.atttypid = 'timestamptz'::regtype
+            )
     loop
         begin
             return next pgmq.metrics(v_queue.queue_name);

@@ -190,3 +190,42 @@ def test_a_view_does_not_stop_the_owner(db: Database, conn: Connection, canary: 
     migrate.uninstall(session)
     assert value(conn, "select to_regnamespace('pgmq') is null")
     assert rows(conn, f"select * from {canary}") == []
+
+
+SPRING = """
+    create function pgmq.spring() returns boolean language plpgsql as $$
+    begin
+        insert into public.canary values (current_user);
+        return true;
+    end $$;
+"""
+BAITS = {
+    "row policy": """
+        alter table pgmq.q_bait enable row level security;
+        create policy trap on pgmq.q_bait using (pgmq.spring());""",
+    "column type": """
+        create type pgmq.moment as (at timestamptz);
+        create function pgmq.at(m pgmq.moment) returns timestamptz language plpgsql as $$
+        begin
+            perform pgmq.spring();
+            return m.at;
+        end $$;
+        create cast (pgmq.moment as timestamptz) with function pgmq.at(pgmq.moment) as implicit;
+        alter table pgmq.q_bait drop column vt, add column vt pgmq.moment default row(now())::pgmq.moment;""",
+}
+
+
+@pytest.mark.parametrize("bait", BAITS)
+def test_counting_all_queues_runs_no_code_of_their_owners(
+    conn: Connection, maker: Connection, bait: str
+) -> None:
+    do(conn, "create table public.canary (who text); grant insert on public.canary to public")
+    do(conn, "select pgmq.create('mine')")
+    do(maker, "select pgmq.create('bait'), pgmq.send('bait', '1')" + ";" + SPRING + BAITS[bait])
+    do(maker, "grant all on pgmq.q_bait, pgmq.q_bait_msg_id_seq to public")
+    assert column(conn, "select queue_name from pgmq.metrics_all()") == ["mine"]
+    assert rows(conn, "select * from public.canary") == []
+    if bait == "row policy":
+        do(conn, f"grant select on pgmq.q_mine, pgmq.q_mine_msg_id_seq to {maker.info.user}")
+        counted = "select queue_name from pgmq.metrics_all() order by 1"
+        assert column(maker, counted) == ["bait", "mine"], "the owner is under no policy of his own"
