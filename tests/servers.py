@@ -197,7 +197,7 @@ def _becomes_ready(server: subprocess.Popen[bytes], root: Path) -> bool:
     status_file = root / "data" / "postmaster.pid"  # its eighth line is the state; pg_ctl waits for it too
     while server.poll() is None and time.monotonic() < deadline:
         lines = status_file.read_text().splitlines() if status_file.exists() else []
-        if len(lines) > 7 and lines[7].strip() == "ready" and lines[0] == str(server.pid):
+        if len(lines) > 7 and lines[7].strip() in ("ready", "standby") and lines[0] == str(server.pid):
             return True
         time.sleep(0.01)
     return False
