@@ -240,6 +240,34 @@ def test_a_short_lease_that_commits_late(queue: Connection, db: Database) -> Non
     in_a_second(queue, low)
 
 
+def test_a_lease_that_ends_before_it_began(queue: Connection, db: Database) -> None:
+    """A negative timeout: the next read of anybody gives the message again."""
+    low = send(queue)
+    queue.execute("update pgmq.q_x set enqueued_at = enqueued_at - interval '1 hour'")
+    raise_floor(queue)
+    assert read(queue, vt=-60) == low
+    newer = send(queue)
+    assert read(db.connect(), vt=-60) == low
+    assert read(queue, 2) == [*low, *newer]
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_of_many_due_messages_the_longest_due_go_first(queue: Connection, compiled: bool) -> None:
+    """In the order of their ids only while there are no more than 32 + qty of them."""
+    if not compiled:
+        queue.execute("select pgqueue.decompile('x')")
+    ids = send(queue, 100)
+    queue.execute(
+        """update pgmq.q_x set enqueued_at = now() - interval '1 hour',
+        vt = now() - interval '1 second' * (1 + msg_id - (select min(msg_id) from pgmq.q_x))"""
+    )
+    for longest_due in reversed(ids[33:]):
+        assert read(queue) == [longest_due]
+    assert read(queue, 2) == [ids[0], ids[1]]
+    ready = send(queue)
+    assert read(queue, 40) == [*ids[2:33], *ready]
+
+
 def test_a_queue_that_is_empty_after_each_read(queue: Connection, db: Database) -> None:
     other = db.connect()
     for turn in range(200):
