@@ -9,7 +9,6 @@ import pytest
 from tests.databases import Cluster, Database
 from tests.sql.asking import Connection, do
 
-
 #: A test that failed may have left a transaction open, which a drop would wait for.
 CUT = """
     select pg_terminate_backend(pid) from pg_stat_activity
