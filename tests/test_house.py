@@ -115,7 +115,9 @@ def test_public_functions_stand_beside_one_another() -> None:
 
 # --- generated files, floors ----------------------------------------------------------------------
 
-GENERATORS = [f"tools/{name}.py" for name in ("render", "unasync", "cli_help", "dump_schema", "readme", "bars")]
+GENERATORS = [
+    f"tools/{name}.py" for name in ("render", "unasync", "cli_help", "dump_schema", "readme", "bars")
+]
 
 
 @pytest.mark.parametrize("tool", [*GENERATORS, "examples/make_orders.py"])

@@ -186,5 +186,6 @@ def after_failover(client: Client) -> int:
     """Send one more message and say its id; 0 while there is no server."""
     try:
         return client.queue("orders").send(300)
-    except PgqueueError:
+    except PgqueueError as error:
+        print(error)
         return 0
