@@ -3004,11 +3004,18 @@ as $$
 -- null for a plain queue.
 declare
     v_name text := pgqueue._table(queue_name);
-    v_spill regclass := pgqueue._default_partition('q_' || v_name);
-    v_archive_spill regclass := pgqueue._default_partition('a_' || v_name);
+    v_spill regclass;
+    v_archive_spill regclass;
     v_archived bigint;
     v_result pgmq.metrics_result;
 begin
+    select
+        max(p.partdefid) filter (where c.relname = 'q_' || v_name and p.partdefid <> 0),
+        max(p.partdefid) filter (where c.relname = 'a_' || v_name and p.partdefid <> 0)
+    into v_spill, v_archive_spill
+    from pg_catalog.pg_class c
+    join pg_catalog.pg_partitioned_table p on p.partrelid = c.oid
+    where c.relnamespace = 'pgmq'::regnamespace and c.relname in ('q_' || v_name, 'a_' || v_name);
     if has_table_privilege(v_archive_spill, 'select') then
         execute format('select count(*) from %s', v_archive_spill) into v_archived;
     end if;
