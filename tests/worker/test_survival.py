@@ -138,16 +138,15 @@ def test_it_outlives_its_server(own: Server, crash: bool) -> None:
 @pytest.fixture
 def pair(new_server: Callable[..., Server]) -> Iterator[tuple[Server, Server]]:
     """A server and a synchronous standby of it."""
-    primary = new_server()
+    primary = new_server(synchronous_commit="on")
     conninfo = f"host={primary.root} user={primary.superuser} application_name=standby"
-    standby = Server(primary.choice)
+    standby = Server(primary.choice, primary.settings)
     copy = [str(standby.bin / "pg_basebackup"), "-D", str(standby.data), "-d", conninfo, "-R", "-X", "stream"]
     subprocess.run([*copy, "-c", "fast"], check=True, cwd="/", capture_output=True, **standby._identity)
     try:
         standby.start()
         with psycopg.connect(f"host={primary.root} user=postgres dbname=postgres", autocommit=True) as conn:
             conn.execute("alter system set synchronous_standby_names = 'standby'")
-            conn.execute("alter system set synchronous_commit = 'on'")
             conn.execute("select pg_reload_conf()")
             until(lambda: value(conn, "select count(*) from pg_stat_replication where sync_state = 'sync'"))
         yield primary, standby
@@ -186,6 +185,5 @@ def after_failover(client: Client) -> int:
     """Send one more message and say its id; 0 while there is no server."""
     try:
         return client.queue("orders").send(300)
-    except PgqueueError as error:
-        print(error)
+    except PgqueueError:
         return 0
