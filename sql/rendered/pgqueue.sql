@@ -923,6 +923,7 @@ begin
         where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
             and m.vt <= v_ts
             and m.msg_id >= (select coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808))
+            and $1 >= 0
             and (
                 select not ((f.us & 255) < $2 or f.us - f.walk not between 0 and 1000000) is true
                 from (
@@ -1012,6 +1013,7 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
         where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
             and m.vt <= v_ts
             and m.msg_id >= (select coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808))
+            and $1 >= 0
             and (
                 select not ((f.us & 255) < $2 or f.us - f.walk not between 0 and 1000000) is true
                 from (
