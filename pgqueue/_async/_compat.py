@@ -72,9 +72,10 @@ class Background:
     def runs(self) -> bool:
         return not self._task.done()
 
-    async def join(self) -> None:
-        """Wait until it has ended."""
-        await self._task
+    async def end(self, seconds: float = 5.0) -> None:
+        """Wait until it has ended, as it is about to; break it off after so many seconds."""
+        await asyncio.wait({self._task}, timeout=seconds)
+        self._task.cancel()
 
 
 # --- SQLAlchemy -----------------------------------------------------------------------------------

@@ -96,9 +96,9 @@ class Background:
     def runs(self) -> bool:
         return self._thread.is_alive()
 
-    def join(self) -> None:
-        """Wait until it has ended."""
-        self._thread.join()
+    def end(self, seconds: float = 5.0) -> None:
+        """Wait until it has ended, as it is about to; leave it alone after so many seconds."""
+        self._thread.join(seconds)
 
 
 # --- SQLAlchemy -----------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ class Listener:
         """Ring this bell, as long as somebody holds it, when the channel is notified."""
         with self._lock:
             self._bells[channel] = (*self._held(channel), ref(bell))
-            if self._changed is None:
+            if self._changed is None or self._ear is None or not self._ear.runs:
                 self._changed = SocketBell()
                 self._ear = Background(self._run)
             else:
@@ -74,7 +74,7 @@ class Listener:
                 self._changed.ring()
             ear, self._ear = self._ear, None
         if ear is not None:
-            ear.join()
+            ear.end()
 
     def _held(self, channel: str) -> tuple[ref[Bell], ...]:
         return tuple(one for one in self._bells.get(channel, ()) if one() is not None)
