@@ -296,7 +296,7 @@ SCENARIOS = (
 #: Any three of these meet under the marker chaos, each meeting in one of the states.
 PROGRAMS = (
     "begin, send, commit",
-    "send, read 256, read 256",
+    "read 256, send, read 256",
     "begin, read 1, read 256, rollback",
     "begin, read 2, delete mine, commit",
     "begin, pop 1, set_vt 3 now, rollback",
@@ -314,12 +314,13 @@ def play_and_report(table: Table, scenarios: Iterable[Scenario], state: str) -> 
         table.play_all(scenario, state)
     print(f"{state}: {table.orders} orders, {table.waits} waits, {table.overtaken} messages overtaken")
     assert table.waits > 0
-    assert (table.overtaken > 0) == (state != "decompiled")
+    assert state != "decompiled" or table.overtaken == 0
 
 
 @pytest.mark.parametrize("state", STATES)
 def test_every_order(table: Table, state: str) -> None:
     play_and_report(table, SCENARIOS, state)
+    assert (table.overtaken > 0) == (state != "decompiled"), "the floor was not in the way of anything"
 
 
 @pytest.mark.chaos
