@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import suppress
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
@@ -62,10 +63,8 @@ class Consumer:
             async for message in self.stream:
                 self.bodies.append(message.message)
                 self.times.append(time.monotonic())
-                try:
+                with suppress(InDoubt):  # it comes again, if it was not deleted
                     await message.delete()
-                except InDoubt:
-                    continue  # it comes again, if it was not deleted
                 if len(set(self.bodies)) == self._count:
                     return
 
