@@ -24,10 +24,10 @@ C = TypeVar("C", AsyncClient, Client)
 class Connections:
     """The worker's own client, and further ones, each with a connection of its own.
 
-    server: a DSN, or a client that was made of a DSN or of a pool
+    server: a DSN, a client that was made of a DSN or of a pool, or None for what the environment says
     """
 
-    def __init__(self, server: AsyncClient | Client | str) -> None:
+    def __init__(self, server: AsyncClient | Client | str | None) -> None:
         self._given = server
         self.main = server if isinstance(server, AsyncClient) else self._another(AsyncClient)
         self.asynchronous: Spare[AsyncClient] = Spare(partial(self._another, AsyncClient))
@@ -53,7 +53,7 @@ class Connections:
 
     def _another(self, kind: type[C]) -> C:
         """A client with a connection of its own."""
-        if isinstance(self._given, str):
+        if self._given is None or isinstance(self._given, str):
             return kind(self._given)
         lender = self._given._lender
         if isinstance(lender, (AsyncOwn, Own)):

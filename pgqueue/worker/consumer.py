@@ -15,6 +15,7 @@ from pgqueue._async.listen import channel_of, pause
 from pgqueue.errors import LostLease, PgqueueError, TimeLimitPassed
 from pgqueue.statements import leases
 from pgqueue.statements.queue import QueueCalls
+from pgqueue.trace import processing
 from pgqueue.worker.attempt import Attempt, Stopped
 from pgqueue.worker.calling import NotBegun, call_of
 from pgqueue.worker.connections import Connections
@@ -109,8 +110,9 @@ class Consumer:
         if listener is not None and channel is not None and not self._until_empty:
             await listener.add(channel, self._alarm)
         heart = asyncio.create_task(self._beat())
+        heart.add_done_callback(lambda _: self._alarm.nudge())
         try:
-            await self._feed()
+            await self._feed(heart)
         finally:
             heart.cancel()
             if listener is not None and channel is not None:
@@ -141,11 +143,12 @@ class Consumer:
 
     # --- taking and acknowledging -----------------------------------------------------------------
 
-    async def _feed(self) -> None:
+    async def _feed(self, heart: asyncio.Task[None]) -> None:
         failures = 0
         while not self._over():
-            now = monotonic()
-            wait = self._seconds_to_next(now)
+            if heart.done():  # never without an error
+                heart.result()
+            wait = self._seconds_to_next(monotonic())
             if wait > 0:
                 await self._alarm.wait(wait)
                 continue
@@ -159,7 +162,7 @@ class Consumer:
                 log.warning("queue %s: %s", self.handler.queue, error)
                 if error.sqlstate == READ_ONLY:
                     await self._client.close()
-                await asyncio.sleep(pause(failures, LONGEST_PAUSE))
+                await self._alarm.wait(pause(failures, LONGEST_PAUSE))
             if self._stopping and self._waiting:
                 waiting = list(self._waiting)
                 self._waiting.clear()
@@ -253,7 +256,8 @@ class Consumer:
         if deliveries(attempt.message) > self.handler.max_deliveries:
             return Unfinished(self.handler.max_deliveries)
         try:
-            await self._call(attempt)
+            with processing(self.handler.queue, attempt.message):
+                await self._call(attempt)
         except asyncio.CancelledError as error:
             if attempt not in self._running:  # given up
                 raise
@@ -330,7 +334,7 @@ class Consumer:
             held = await self._client.run(call)
         except PgqueueError as error:
             log.warning("queue %s: leases were not extended: %s", self.handler.queue, error)
-            return
+            renew_at, held = monotonic() + self.handler.vt / 8, {one.lease for one in due}
         for attempt in due:
             attempt.renew_at = renew_at
             if attempt.lease not in held and attempt in self._running:

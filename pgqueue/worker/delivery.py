@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from pgqueue._async.message import AsyncMessage
 from pgqueue._sync.message import Message
+from pgqueue.codec import json_loads
 from pgqueue.model import MessageRecord
 from pgqueue.statements.leases import UNCOUNTED
 from pgqueue.statements.moment import Seconds
@@ -17,7 +18,7 @@ def deliveries(message: MessageRecord[Any]) -> int:
     """How often a message was delivered, this time included, without those that count as no attempt."""
     if message.headers_text is None or UNCOUNTED not in message.headers_text:
         return message.read_ct
-    headers = message.headers
+    headers = json_loads(message.headers_text)  # whatever the client's codec makes of it
     uncounted = headers.get(UNCOUNTED) if isinstance(headers, dict) else None
     return max(1, message.read_ct - uncounted) if isinstance(uncounted, int) else message.read_ct
 

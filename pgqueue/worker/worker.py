@@ -30,8 +30,9 @@ M = TypeVar("M", bound=Callable[[datetime], Any])
 class Worker:
     """Takes messages from queues and calls handlers with them.
 
-    server: a DSN, or a client made of one or of a pool. The worker talks over one connection of it, hears of
-        new messages over another, and opens one more for each running transactional handler.
+    server: a client made of a DSN or of a pool, or a DSN; PGQUEUE_DSN, DATABASE_URL or libpq's variables if
+        not given. The worker talks over one connection, hears of new messages over another, and opens one more
+        for each running transactional handler.
     grace: seconds that running handlers have to end when the worker is stopped
     poll: seconds between two looks at an empty queue, at most; one that notifies
         (`client.enable_notify_insert`) is looked at as soon as a message comes
@@ -39,7 +40,7 @@ class Worker:
 
     def __init__(self, server: AsyncClient | Client | str, *, grace: float = 30.0, poll: float = 5.0) -> None:
         self._server = server
-        self._codec = JSON if isinstance(server, str) else server._codec
+        self._codec = server._codec if isinstance(server, (AsyncClient, Client)) else JSON
         self._grace = grace
         self._poll = poll
         self._handlers: list[Handler] = []
@@ -86,12 +87,14 @@ class Worker:
             longer extended; 3600 if not given, 60 for a transactional handler
         body: what the bodies are, see Client.queue()
 
-        Raises BadValue for settings that make no sense.
+        Raises BadValue for settings that make no sense, and for a second handler of a queue.
         """
         if time_limit is None:
             time_limit = LONGEST_TRANSACTION if transactional else LONGEST_RUN
 
         def register(function: F) -> F:
+            if any(one.queue == queue for one in self._handlers):
+                raise BadValue(f'queue "{queue}" has a handler already')
             self._handlers.append(
                 Handler(
                     function=function,

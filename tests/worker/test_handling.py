@@ -85,7 +85,6 @@ def test_no_more_than_so_many_run_at_once(
         with lock:
             count -= 1
 
-    @worker.handler("orders", concurrency=concurrency, batch=batch)
     async def in_loop(message: AsyncDelivery[Any]) -> None:
         enter(message)
         await asyncio.sleep(0.002)
@@ -96,9 +95,7 @@ def test_no_more_than_so_many_run_at_once(
         time.sleep(0.002)
         leave()
 
-    if not coroutine:
-        worker._handlers.clear()
-        worker.handler("orders", concurrency=concurrency, batch=batch)(in_thread)
+    worker.handler("orders", concurrency=concurrency, batch=batch)(in_loop if coroutine else in_thread)
     orders.send_many(list(range(60)))
     worker.run(until_empty=True)
     assert sorted(seen) == list(range(60))
@@ -484,9 +481,16 @@ def test_a_queue_that_is_not_there_ends_the_start(worker: Worker, client: Client
     with pytest.raises(NoSuchQueue, match='"orders"'):
         worker.run()
     client.create("orders")
-    worker.handler("orders", dead_letter="dead")(print)
+    client.create("mail")
+    worker.handler("mail", dead_letter="dead")(print)
     with pytest.raises(NoSuchQueue, match='"dead"'):
         worker.run()
+
+
+def test_a_queue_has_one_handler(worker: Worker) -> None:
+    worker.handler("orders")(print)
+    with pytest.raises(BadValue, match="already"):
+        worker.handler("orders")(print)
 
 
 def test_a_queue_that_is_dropped_ends_the_worker(worker: Worker, client: Client, orders: Queue[Any]) -> None:
