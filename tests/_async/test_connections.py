@@ -371,6 +371,16 @@ async def test_a_queue_that_is_dropped_and_made_again(client: AsyncClient) -> No
         await orders.send(2)
     await client.create("orders")
     assert await orders.send(3) == 1
+
+
+async def test_a_queue_that_is_made_after_it_was_missed_is_called_by_its_functions(
+    client: AsyncClient,
+) -> None:
+    orders = client.queue("orders")
+    with pytest.raises(NoSuchQueue, match='"orders" does not exist'):
+        await orders.send(2)
+    await client.create("orders")
+    await orders.send(3)
     assert 'pgqueue."orders$send"' in await statements_of(client)
 
 

@@ -371,6 +371,16 @@ def test_a_queue_that_is_dropped_and_made_again(client: Client) -> None:
         orders.send(2)
     client.create("orders")
     assert orders.send(3) == 1
+
+
+def test_a_queue_that_is_made_after_it_was_missed_is_called_by_its_functions(
+    client: Client,
+) -> None:
+    orders = client.queue("orders")
+    with pytest.raises(NoSuchQueue, match='"orders" does not exist'):
+        orders.send(2)
+    client.create("orders")
+    orders.send(3)
     assert 'pgqueue."orders$send"' in statements_of(client)
 
 
