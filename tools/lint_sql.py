@@ -23,7 +23,16 @@ ROOT = Path(__file__).resolve().parent.parent
 RENDERED = ROOT / "sql" / "rendered" / "pgqueue.sql"
 
 #: Citus refuses these inside an UPDATE, and an index cannot serve a comparison with them.
-VOLATILE = {"clock_timestamp", "timeofday", "random", "gen_random_uuid", "nextval", "setval", "pg_sleep"}
+VOLATILE = {
+    "clock_timestamp",
+    "timeofday",
+    "random",
+    "gen_random_uuid",
+    "nextval",
+    "setval",
+    "pg_sequence_last_value",
+    "pg_sleep",
+}
 STATEMENT = re.compile(
     r"\s*(select|with|insert|update|delete|merge|create|alter|drop|lock|truncate|comment)\s+\S", re.I
 )

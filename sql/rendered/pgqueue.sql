@@ -913,7 +913,17 @@ as $body$
 -- Leases up to qty visible messages for vt seconds, in rising order of their ids.
 declare
     v_ts timestamptz := clock_timestamp();
+    v_from bigint;
+    v_since timestamptz;
+    -- It is not this read's turn to move the floor.
+    v_settled boolean;
 begin
+    perform from pgmq.%1$I where false;
+    select coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808), coalesce(to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity'), not ((f.us & 255) < $2 or f.us - f.walk not between 0 and 1000000) is true
+    into v_from, v_since, v_settled
+    from (
+        select (date_part('epoch', v_ts) * 1000000)::bigint as us, pg_sequence_last_value(%27$L::regclass) as walk
+    ) f;
     return query
     update pgmq.%1$I m
     set vt = v_ts + make_interval(secs => $1), read_ct = m.read_ct + 1, last_read_at = v_ts
@@ -922,19 +932,13 @@ begin
         from pgmq.%1$I m
         where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
             and m.vt <= v_ts
-            and m.msg_id >= (select coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808))
+            and m.msg_id >= v_from
+            and v_settled
             and $1 >= 0
-            and (
-                select not ((f.us & 255) < $2 or f.us - f.walk not between 0 and 1000000) is true
-                from (
-                    select
-                        (date_part('epoch', v_ts) * 1000000)::bigint as us, pg_sequence_last_value(%27$L::regclass) as walk
-                ) f
-            )
             and (
                 select m.vt
                 from pgmq.%1$I m
-                where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= (select coalesce(to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity')) and m.vt <= v_ts
+                where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts
                 order by m.vt
                 limit 1
             ) is null
@@ -970,6 +974,10 @@ as $body$
 -- of done, a message that has been delivered again meanwhile is left alone: it is its new reader's.
 declare
     v_ts timestamptz := clock_timestamp();
+    v_from bigint;
+    v_since timestamptz;
+    -- It is not this read's turn to move the floor.
+    v_settled boolean;
 begin
     if done_ct is null then
         if archive then
@@ -1004,6 +1012,12 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
     else
         raise invalid_parameter_value using message = 'done and done_ct must have the same length';
     end if;
+    perform from pgmq.%1$I where false;
+    select coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808), coalesce(to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity'), not ((f.us & 255) < $2 or f.us - f.walk not between 0 and 1000000) is true
+    into v_from, v_since, v_settled
+    from (
+        select (date_part('epoch', v_ts) * 1000000)::bigint as us, pg_sequence_last_value(%27$L::regclass) as walk
+    ) f;
     return query
     update pgmq.%1$I m
     set vt = v_ts + make_interval(secs => $1), read_ct = m.read_ct + 1, last_read_at = v_ts
@@ -1012,19 +1026,13 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
         from pgmq.%1$I m
         where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
             and m.vt <= v_ts
-            and m.msg_id >= (select coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808))
+            and m.msg_id >= v_from
+            and v_settled
             and $1 >= 0
-            and (
-                select not ((f.us & 255) < $2 or f.us - f.walk not between 0 and 1000000) is true
-                from (
-                    select
-                        (date_part('epoch', v_ts) * 1000000)::bigint as us, pg_sequence_last_value(%27$L::regclass) as walk
-                ) f
-            )
             and (
                 select m.vt
                 from pgmq.%1$I m
-                where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= (select coalesce(to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity')) and m.vt <= v_ts
+                where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts
                 order by m.vt
                 limit 1
             ) is null
@@ -1082,7 +1090,17 @@ as $body$
 -- Takes up to qty visible messages out of the queue, in rising order of their ids.
 declare
     v_ts timestamptz := clock_timestamp();
+    v_from bigint;
+    v_since timestamptz;
+    -- It is not this read's turn to move the floor.
+    v_settled boolean;
 begin
+    perform from pgmq.%1$I where false;
+    select coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808), coalesce(to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity'), not ((f.us & 255) < $1 or f.us - f.walk not between 0 and 1000000) is true
+    into v_from, v_since, v_settled
+    from (
+        select (date_part('epoch', v_ts) * 1000000)::bigint as us, pg_sequence_last_value(%27$L::regclass) as walk
+    ) f;
     return query
     delete from pgmq.%1$I m
     where m.msg_id = any(array(
@@ -1090,18 +1108,12 @@ begin
         from pgmq.%1$I m
         where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
             and m.vt <= v_ts
-            and m.msg_id >= (select coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808))
-            and (
-                select not ((f.us & 255) < $1 or f.us - f.walk not between 0 and 1000000) is true
-                from (
-                    select
-                        (date_part('epoch', v_ts) * 1000000)::bigint as us, pg_sequence_last_value(%27$L::regclass) as walk
-                ) f
-            )
+            and m.msg_id >= v_from
+            and v_settled
             and (
                 select m.vt
                 from pgmq.%1$I m
-                where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= (select coalesce(to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity')) and m.vt <= v_ts
+                where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts
                 order by m.vt
                 limit 1
             ) is null

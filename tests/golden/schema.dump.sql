@@ -2632,7 +2632,17 @@ as $body$
 -- Leases up to qty visible messages for vt seconds, in rising order of their ids.
 declare
     v_ts timestamptz := clock_timestamp();
+    v_from bigint;
+    v_since timestamptz;
+    -- It is not this read's turn to move the floor.
+    v_settled boolean;
 begin
+    perform from pgmq.%1$I where false;
+    select coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808), coalesce(to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity'), not ((f.us & 255) < $2 or f.us - f.walk not between 0 and 1000000) is true
+    into v_from, v_since, v_settled
+    from (
+        select (date_part('epoch', v_ts) * 1000000)::bigint as us, pg_sequence_last_value(%27$L::regclass) as walk
+    ) f;
     return query
     update pgmq.%1$I m
     set vt = v_ts + make_interval(secs => $1), read_ct = m.read_ct + 1, last_read_at = v_ts
@@ -2641,19 +2651,13 @@ begin
         from pgmq.%1$I m
         where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
             and m.vt <= v_ts
-            and m.msg_id >= (select coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808))
+            and m.msg_id >= v_from
+            and v_settled
             and $1 >= 0
-            and (
-                select not ((f.us & 255) < $2 or f.us - f.walk not between 0 and 1000000) is true
-                from (
-                    select
-                        (date_part('epoch', v_ts) * 1000000)::bigint as us, pg_sequence_last_value(%27$L::regclass) as walk
-                ) f
-            )
             and (
                 select m.vt
                 from pgmq.%1$I m
-                where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= (select coalesce(to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity')) and m.vt <= v_ts
+                where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts
                 order by m.vt
                 limit 1
             ) is null
@@ -2689,6 +2693,10 @@ as $body$
 -- of done, a message that has been delivered again meanwhile is left alone: it is its new reader's.
 declare
     v_ts timestamptz := clock_timestamp();
+    v_from bigint;
+    v_since timestamptz;
+    -- It is not this read's turn to move the floor.
+    v_settled boolean;
 begin
     if done_ct is null then
         if archive then
@@ -2723,6 +2731,12 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
     else
         raise invalid_parameter_value using message = 'done and done_ct must have the same length';
     end if;
+    perform from pgmq.%1$I where false;
+    select coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808), coalesce(to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity'), not ((f.us & 255) < $2 or f.us - f.walk not between 0 and 1000000) is true
+    into v_from, v_since, v_settled
+    from (
+        select (date_part('epoch', v_ts) * 1000000)::bigint as us, pg_sequence_last_value(%27$L::regclass) as walk
+    ) f;
     return query
     update pgmq.%1$I m
     set vt = v_ts + make_interval(secs => $1), read_ct = m.read_ct + 1, last_read_at = v_ts
@@ -2731,19 +2745,13 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
         from pgmq.%1$I m
         where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
             and m.vt <= v_ts
-            and m.msg_id >= (select coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808))
+            and m.msg_id >= v_from
+            and v_settled
             and $1 >= 0
-            and (
-                select not ((f.us & 255) < $2 or f.us - f.walk not between 0 and 1000000) is true
-                from (
-                    select
-                        (date_part('epoch', v_ts) * 1000000)::bigint as us, pg_sequence_last_value(%27$L::regclass) as walk
-                ) f
-            )
             and (
                 select m.vt
                 from pgmq.%1$I m
-                where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= (select coalesce(to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity')) and m.vt <= v_ts
+                where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts
                 order by m.vt
                 limit 1
             ) is null
@@ -2801,7 +2809,17 @@ as $body$
 -- Takes up to qty visible messages out of the queue, in rising order of their ids.
 declare
     v_ts timestamptz := clock_timestamp();
+    v_from bigint;
+    v_since timestamptz;
+    -- It is not this read's turn to move the floor.
+    v_settled boolean;
 begin
+    perform from pgmq.%1$I where false;
+    select coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808), coalesce(to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity'), not ((f.us & 255) < $1 or f.us - f.walk not between 0 and 1000000) is true
+    into v_from, v_since, v_settled
+    from (
+        select (date_part('epoch', v_ts) * 1000000)::bigint as us, pg_sequence_last_value(%27$L::regclass) as walk
+    ) f;
     return query
     delete from pgmq.%1$I m
     where m.msg_id = any(array(
@@ -2809,18 +2827,12 @@ begin
         from pgmq.%1$I m
         where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
             and m.vt <= v_ts
-            and m.msg_id >= (select coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808))
-            and (
-                select not ((f.us & 255) < $1 or f.us - f.walk not between 0 and 1000000) is true
-                from (
-                    select
-                        (date_part('epoch', v_ts) * 1000000)::bigint as us, pg_sequence_last_value(%27$L::regclass) as walk
-                ) f
-            )
+            and m.msg_id >= v_from
+            and v_settled
             and (
                 select m.vt
                 from pgmq.%1$I m
-                where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= (select coalesce(to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity')) and m.vt <= v_ts
+                where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts
                 order by m.vt
                 limit 1
             ) is null
@@ -4947,6 +4959,10 @@ CREATE FUNCTION pgqueue."orders$fetch"(vt integer, qty integer, done bigint[] DE
 -- of done, a message that has been delivered again meanwhile is left alone: it is its new reader's.
 declare
     v_ts timestamptz := clock_timestamp();
+    v_from bigint;
+    v_since timestamptz;
+    -- It is not this read's turn to move the floor.
+    v_settled boolean;
 begin
     if done_ct is null then
         if archive then
@@ -4981,6 +4997,12 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
     else
         raise invalid_parameter_value using message = 'done and done_ct must have the same length';
     end if;
+    perform from pgmq.q_orders where false;
+    select coalesce(pg_sequence_last_value('pgqueue."orders$floor_id"'::regclass), -9223372036854775808), coalesce(to_timestamp(nullif(greatest(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0), 0) / 1e6::float8), '-infinity'), not ((f.us & 255) < $2 or f.us - f.walk not between 0 and 1000000) is true
+    into v_from, v_since, v_settled
+    from (
+        select (date_part('epoch', v_ts) * 1000000)::bigint as us, pg_sequence_last_value('pgqueue."orders$walk"'::regclass) as walk
+    ) f;
     return query
     update pgmq.q_orders m
     set vt = v_ts + make_interval(secs => $1), read_ct = m.read_ct + 1, last_read_at = v_ts
@@ -4989,19 +5011,13 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
         from pgmq.q_orders m
         where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
             and m.vt <= v_ts
-            and m.msg_id >= (select coalesce(pg_sequence_last_value('pgqueue."orders$floor_id"'::regclass), -9223372036854775808))
+            and m.msg_id >= v_from
+            and v_settled
             and $1 >= 0
-            and (
-                select not ((f.us & 255) < $2 or f.us - f.walk not between 0 and 1000000) is true
-                from (
-                    select
-                        (date_part('epoch', v_ts) * 1000000)::bigint as us, pg_sequence_last_value('pgqueue."orders$walk"'::regclass) as walk
-                ) f
-            )
             and (
                 select m.vt
                 from pgmq.q_orders m
-                where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= (select coalesce(to_timestamp(nullif(greatest(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0), 0) / 1e6::float8), '-infinity')) and m.vt <= v_ts
+                where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts
                 order by m.vt
                 limit 1
             ) is null
@@ -5325,7 +5341,17 @@ CREATE FUNCTION pgqueue."orders$pop"(qty integer DEFAULT 1) RETURNS SETOF pgmq.m
 -- Takes up to qty visible messages out of the queue, in rising order of their ids.
 declare
     v_ts timestamptz := clock_timestamp();
+    v_from bigint;
+    v_since timestamptz;
+    -- It is not this read's turn to move the floor.
+    v_settled boolean;
 begin
+    perform from pgmq.q_orders where false;
+    select coalesce(pg_sequence_last_value('pgqueue."orders$floor_id"'::regclass), -9223372036854775808), coalesce(to_timestamp(nullif(greatest(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0), 0) / 1e6::float8), '-infinity'), not ((f.us & 255) < $1 or f.us - f.walk not between 0 and 1000000) is true
+    into v_from, v_since, v_settled
+    from (
+        select (date_part('epoch', v_ts) * 1000000)::bigint as us, pg_sequence_last_value('pgqueue."orders$walk"'::regclass) as walk
+    ) f;
     return query
     delete from pgmq.q_orders m
     where m.msg_id = any(array(
@@ -5333,18 +5359,12 @@ begin
         from pgmq.q_orders m
         where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
             and m.vt <= v_ts
-            and m.msg_id >= (select coalesce(pg_sequence_last_value('pgqueue."orders$floor_id"'::regclass), -9223372036854775808))
-            and (
-                select not ((f.us & 255) < $1 or f.us - f.walk not between 0 and 1000000) is true
-                from (
-                    select
-                        (date_part('epoch', v_ts) * 1000000)::bigint as us, pg_sequence_last_value('pgqueue."orders$walk"'::regclass) as walk
-                ) f
-            )
+            and m.msg_id >= v_from
+            and v_settled
             and (
                 select m.vt
                 from pgmq.q_orders m
-                where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= (select coalesce(to_timestamp(nullif(greatest(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0), 0) / 1e6::float8), '-infinity')) and m.vt <= v_ts
+                where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts
                 order by m.vt
                 limit 1
             ) is null
@@ -5378,7 +5398,17 @@ CREATE FUNCTION pgqueue."orders$read"(vt integer, qty integer) RETURNS SETOF pgm
 -- Leases up to qty visible messages for vt seconds, in rising order of their ids.
 declare
     v_ts timestamptz := clock_timestamp();
+    v_from bigint;
+    v_since timestamptz;
+    -- It is not this read's turn to move the floor.
+    v_settled boolean;
 begin
+    perform from pgmq.q_orders where false;
+    select coalesce(pg_sequence_last_value('pgqueue."orders$floor_id"'::regclass), -9223372036854775808), coalesce(to_timestamp(nullif(greatest(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0), 0) / 1e6::float8), '-infinity'), not ((f.us & 255) < $2 or f.us - f.walk not between 0 and 1000000) is true
+    into v_from, v_since, v_settled
+    from (
+        select (date_part('epoch', v_ts) * 1000000)::bigint as us, pg_sequence_last_value('pgqueue."orders$walk"'::regclass) as walk
+    ) f;
     return query
     update pgmq.q_orders m
     set vt = v_ts + make_interval(secs => $1), read_ct = m.read_ct + 1, last_read_at = v_ts
@@ -5387,19 +5417,13 @@ begin
         from pgmq.q_orders m
         where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
             and m.vt <= v_ts
-            and m.msg_id >= (select coalesce(pg_sequence_last_value('pgqueue."orders$floor_id"'::regclass), -9223372036854775808))
+            and m.msg_id >= v_from
+            and v_settled
             and $1 >= 0
-            and (
-                select not ((f.us & 255) < $2 or f.us - f.walk not between 0 and 1000000) is true
-                from (
-                    select
-                        (date_part('epoch', v_ts) * 1000000)::bigint as us, pg_sequence_last_value('pgqueue."orders$walk"'::regclass) as walk
-                ) f
-            )
             and (
                 select m.vt
                 from pgmq.q_orders m
-                where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= (select coalesce(to_timestamp(nullif(greatest(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0), 0) / 1e6::float8), '-infinity')) and m.vt <= v_ts
+                where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts
                 order by m.vt
                 limit 1
             ) is null
