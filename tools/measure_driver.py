@@ -13,6 +13,7 @@ import asyncio
 import random
 import statistics
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -162,6 +163,28 @@ def bulk(ours_dsn: str, reference_dsn: str, count: int) -> dict[str, Cycle]:
     return {"ours": lambda: ours.send_bulk(BODY for _ in range(count)), "official": send_batches}
 
 
+def wake_up(dsn: str, count: int = 50) -> float:
+    """Milliseconds from a send to the message in a waiting stream's hands, the median."""
+    with Client(dsn) as waiting, Client(dsn) as sending:
+        sending.create("wake")
+        sending.enable_notify_insert("wake", throttle_interval_ms=0)
+        stream = waiting.queue("wake").messages(poll=60)
+        found: list[float] = []
+
+        def send() -> None:
+            for _ in range(count):
+                time.sleep(0.05)
+                sending.queue("wake").send(time.perf_counter())
+            stream.stop()
+
+        sender = threading.Thread(target=send)
+        sender.start()
+        for message in stream:
+            found.append((time.perf_counter() - message.message) * 1000)
+        sender.join()
+        return statistics.median(found)
+
+
 def measure(sides: dict[str, Cycle], turns: int, calls: int) -> dict[str, float]:
     """Microseconds a call, the fastest tenth: each side in turns in random order, on a machine that may be busy."""
     found: dict[str, list[float]] = {name: [] for name in sides}
@@ -219,6 +242,9 @@ def main() -> None:
         show(f"send, read, delete in batches of {size}", found, *pairs)
         found = measure(bulk(mine.dsn, reference.dsn, 10_000), max(4, options.turns // 6), 1)
         show("10,000 by send_bulk, by send_batch of 1,000s", found, ("official", "ours"))
+        print(
+            f"wake-up by notification, best median of three: {min(wake_up(mine.dsn) for _ in range(3)):.1f} ms"
+        )
     finally:
         server.stop()
 
