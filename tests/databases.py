@@ -122,10 +122,15 @@ class Database:
         self._roles.append(name)
         return name
 
-    def drop(self) -> None:
-        """Closes the connections made here, cuts all others, drops the database, then the roles."""
+    def disconnect(self) -> None:
+        """Closes the connections made here."""
         for conn in self._connections:
             conn.close()
+        self._connections.clear()
+
+    def drop(self) -> None:
+        """Closes the connections made here, cuts all others, drops the database, then the roles."""
+        self.disconnect()
         self.cluster.drop_database(self.name)
         for role in self._roles:
             self.cluster.drop_role(role)

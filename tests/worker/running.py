@@ -27,7 +27,7 @@ def until(condition: Callable[[], T], what: str = "", seconds: float = SECONDS) 
     while not (value := condition()):
         if time.monotonic() > end:
             raise AssertionError(f"waited {seconds} s in vain for {what or condition}")
-        time.sleep(0.01)
+        time.sleep(0.02)
     return value
 
 

@@ -46,12 +46,11 @@ def test_the_worker_with_retries(empty_db: Database) -> None:
 
 
 def test_the_table_of_jobs(empty_db: Database) -> None:
-    for _ in range(2):
-        assert run("jobs_table", empty_db.dsn) == [
-            "first | done | 1 | FIRST",
-            "second time | done | 2 | SECOND TIME",
-            "never | failed | 3 | RuntimeError: no luck with 'never'",
-        ]
+    assert run("jobs_table", empty_db.dsn) == [
+        "first | done | 1 | FIRST",
+        "second time | done | 2 | SECOND TIME",
+        "never | failed | 3 | RuntimeError: no luck with 'never'",
+    ]
     conn: Connection = empty_db.connect()
-    assert rows(conn, "select state, count(*) from job group by 1 order by 1") == [("done", 4), ("failed", 2)]
+    assert rows(conn, "select state, count(*) from job group by 1 order by 1") == [("done", 2), ("failed", 1)]
     assert value(conn, "select count(*) from pgmq.q_jobs") == 0

@@ -42,8 +42,7 @@ def left(conn: Connection, queue: str) -> list[tuple[Any, ...]]:
     )
 
 
-@pytest.mark.parametrize("number", SIGNALS)
-@pytest.mark.parametrize("queue", ["loop", "threads"])
+@pytest.mark.parametrize(("queue", "number"), [("loop", signal.SIGTERM), ("threads", signal.SIGINT)])
 def test_what_runs_may_end_and_the_rest_is_given_back_at_once(
     db: Database, queues: Client, conn: Connection, queue: str, number: signal.Signals
 ) -> None:

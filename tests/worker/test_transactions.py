@@ -231,7 +231,8 @@ def returned_or_cut(conn: Connection) -> bool:
     """Whether a transaction with work was open, and none is any more."""
     sql = """
         select count(*) from pg_stat_activity
-        where datname = current_database() and pid <> pg_backend_pid() and backend_xid is not null"""
+        where datname = current_database() and pid <> pg_backend_pid() and backend_xid is not null
+            and (query like 'insert into work%' or query like 'select pg_sleep%')"""
     until(lambda: value(conn, sql) == 1, "an open transaction")
     until(lambda: value(conn, sql) == 0, "its end")
     return True
