@@ -10,9 +10,11 @@ if TYPE_CHECKING:
     from pgqueue._async.client import AsyncClient
     from pgqueue._async.message import AsyncMessage
     from pgqueue._async.queue import AsyncQueue
+    from pgqueue._async.stream import AsyncMessages
     from pgqueue._sync.client import Client
     from pgqueue._sync.message import Message
     from pgqueue._sync.queue import Queue
+    from pgqueue._sync.stream import Messages
     from pgqueue.codec import BYTES, Codec, JsonText
     from pgqueue.errors import PgqueueError
     from pgqueue.model import Metrics, NotifyThrottle, QueueInfo, RoutedId, TopicBinding, Upkeep, Version
@@ -30,6 +32,7 @@ __all__ = [
     "AsyncClient",
     "AsyncDelivery",
     "AsyncMessage",
+    "AsyncMessages",
     "AsyncQueue",
     "Backoff",
     "Client",
@@ -39,6 +42,7 @@ __all__ = [
     "Discard",
     "JsonText",
     "Message",
+    "Messages",
     "Metrics",
     "NotifyThrottle",
     "PgqueueError",
@@ -58,9 +62,11 @@ _HOMES = {
     "pgqueue._async.client": ("AsyncClient",),
     "pgqueue._async.message": ("AsyncMessage",),
     "pgqueue._async.queue": ("AsyncQueue",),
+    "pgqueue._async.stream": ("AsyncMessages",),
     "pgqueue._sync.client": ("Client",),
     "pgqueue._sync.message": ("Message",),
     "pgqueue._sync.queue": ("Queue",),
+    "pgqueue._sync.stream": ("Messages",),
     "pgqueue.codec": ("BYTES", "Codec", "JsonText"),
     "pgqueue.errors": ("PgqueueError",),
     "pgqueue.model": (

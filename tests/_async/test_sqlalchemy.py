@@ -42,6 +42,25 @@ async def test_a_message_goes_with_the_sessions_transaction(engine: AlchemyEngin
     assert count(db) == 1, "a session that is closed without a commit rolls back"
 
 
+async def test_no_second_connection_is_opened(engine: AlchemyEngine, db: Database) -> None:
+    """Case 91."""
+    admin = db.connect()
+
+    def others() -> list[Any]:
+        sql = "select pid from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+        return sorted(admin.execute(sql).fetchall())
+
+    async with AlchemySession(engine) as session:
+        await session.connection()
+        before = others()
+        orders = AsyncClient(session).queue("orders")
+        await orders.send(1)
+        await orders.send_bulk([2, 3])
+        assert len(await orders.read(qty=9)) == 3
+        assert others() == before
+        await session.rollback()
+
+
 async def test_a_message_goes_with_the_connections_transaction(engine: AlchemyEngine, db: Database) -> None:
     async with engine.connect() as conn:
         orders = AsyncClient(conn).queue("orders")

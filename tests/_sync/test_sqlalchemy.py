@@ -42,6 +42,25 @@ def test_a_message_goes_with_the_sessions_transaction(engine: AlchemyEngine, db:
     assert count(db) == 1, "a session that is closed without a commit rolls back"
 
 
+def test_no_second_connection_is_opened(engine: AlchemyEngine, db: Database) -> None:
+    """Case 91."""
+    admin = db.connect()
+
+    def others() -> list[Any]:
+        sql = "select pid from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+        return sorted(admin.execute(sql).fetchall())
+
+    with AlchemySession(engine) as session:
+        session.connection()
+        before = others()
+        orders = Client(session).queue("orders")
+        orders.send(1)
+        orders.send_bulk([2, 3])
+        assert len(orders.read(qty=9)) == 3
+        assert others() == before
+        session.rollback()
+
+
 def test_a_message_goes_with_the_connections_transaction(engine: AlchemyEngine, db: Database) -> None:
     with engine.connect() as conn:
         orders = Client(conn).queue("orders")
