@@ -457,6 +457,57 @@ def test_groups_keep_their_order_and_run_beside_one_another(
     assert seen == {group: list(range(10)) for group in seen}
 
 
+def test_a_failure_holds_its_group_up_and_no_other(
+    worker: Worker, orders: Queue[Any], conn: Connection
+) -> None:
+    @worker.handler("orders", grouped=True, concurrency=4, backoff=Backoff(first=600))
+    async def fail(message: AsyncDelivery[Any]) -> None:
+        if message.message == "a1":
+            raise ValueError
+
+    for body in ("a1", "b1", "a2", "b2"):
+        orders.send(body, headers={"x-pgmq-group": body[0]})
+    with Running(worker):
+        until(lambda: value(conn, "select count(*) from pgmq.a_orders") == 2, "the other group")
+    assert column(conn, "select message #>> '{}' from pgmq.a_orders order by 1") == ["b1", "b2"]
+    assert column(conn, "select read_ct from pgmq.q_orders order by msg_id") == [1, 0]
+
+
+# --- traces ----------------------------------------------------------------------------------------
+
+
+@both
+@pytest.mark.parametrize("transactional", [False, True])
+def test_the_handler_runs_in_a_span_linked_with_the_send(
+    worker: Worker, orders: Queue[Any], monkeypatch: pytest.MonkeyPatch, coroutine: bool, transactional: bool
+) -> None:
+    from opentelemetry import trace as otel
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(otel, "get_tracer_provider", lambda: provider)
+    monkeypatch.setattr(otel, "get_tracer", provider.get_tracer)
+    inside: list[int] = []
+
+    async def in_loop(message: Any, *_: Any) -> None:
+        inside.append(otel.get_current_span().get_span_context().span_id)
+
+    def in_thread(message: Any, *_: Any) -> None:
+        inside.append(otel.get_current_span().get_span_context().span_id)
+
+    worker.handler("orders", transactional=transactional)(in_loop if coroutine else in_thread)
+    orders.send(1)
+    worker.run(until_empty=True)
+    spans = {span.name: span for span in exporter.get_finished_spans()}
+    sent, processed = spans["send orders"], spans["process orders"]
+    assert inside == [processed.context.span_id]
+    assert [link.context.span_id for link in processed.links] == [sent.context.span_id]
+    provider.shutdown()
+
+
 # --- what is refused -------------------------------------------------------------------------------
 
 

@@ -157,7 +157,7 @@ def test_two_schedules_of_one_name_are_refused(worker: Worker) -> None:
 @pytest.mark.parametrize(
     ("cron", "zone", "at", "before", "after"),
     [
-        ("*/5 * * * *", "UTC", "2026-03-01T10:02:30.5+00:00", "2026-03-01T10:00", "2026-03-01T10:05"),
+        ("*/5 * * * *", "UTC", "2026-03-01T10:02:30.500+00:00", "2026-03-01T10:00", "2026-03-01T10:05"),
         ("*/5 * * * *", "UTC", "2026-03-01T10:05:00+00:00", "2026-03-01T10:00", "2026-03-01T10:10"),
         ("0 3 * * mon", "Europe/Berlin", "2026-03-03T00:00:00+00:00", "2026-03-02T02:00", "2026-03-09T02:00"),
         # The clock goes forward on 29 March at 1:00 UTC, back on 25 October.
