@@ -57,7 +57,8 @@ def test_every_option_says_what_it_does(name: str) -> None:
             assert parameter.help, f"{name} {parameter.opts[0]}"
 
 
-SERVERLESS = ("sql", "embedded", "completion", "bench report", "bench check")
+#: Without a server, or with the one that the module's own client names.
+SERVERLESS = ("sql", "embedded", "completion", "bench report", "bench check", "worker")
 
 
 @pytest.mark.parametrize("name", [n for n in LEAVES if not n.removeprefix("pgqueue ").startswith(SERVERLESS)])
