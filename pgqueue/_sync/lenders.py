@@ -191,19 +191,21 @@ class Callers:
     replaces = False
 
     def __init__(self, conn: Connection[Any]) -> None:
-        self._line = Line(conn)
+        self._conn = conn
+        self._line: Line | None = None
         self._lock = Lock()
 
     @property
     def waits(self) -> bool:
-        conn = self._line.conn
-        return conn.autocommit and conn.pgconn.transaction_status == IDLE
+        return self._conn.autocommit and self._conn.pgconn.transaction_status == IDLE
 
     def lend(self) -> Line:
         self._lock.acquire()
-        if self._line.conn.closed:
+        if self._conn.closed:
             self._lock.release()
             raise ConnectionLost()
+        if self._line is None:
+            self._line = Line(self._conn)
         return self._line
 
     def take_back(self, line: Line) -> None:

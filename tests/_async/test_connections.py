@@ -195,6 +195,8 @@ async def test_the_callers_connection_is_not_replaced(axe: Axe, db: Database) ->
     with pytest.raises(ConnectionLost):
         await orders.send(3)
     await conn.close()
+    with pytest.raises(ConnectionLost):
+        await AsyncClient(conn).queue("orders").send(4)
 
 
 async def test_a_server_that_is_gone_cannot_be_connected(new_server: Callable[..., Server]) -> None:

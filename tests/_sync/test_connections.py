@@ -195,6 +195,8 @@ def test_the_callers_connection_is_not_replaced(axe: Axe, db: Database) -> None:
     with pytest.raises(ConnectionLost):
         orders.send(3)
     conn.close()
+    with pytest.raises(ConnectionLost):
+        Client(conn).queue("orders").send(4)
 
 
 def test_a_server_that_is_gone_cannot_be_connected(new_server: Callable[..., Server]) -> None:

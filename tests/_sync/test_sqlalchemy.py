@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -47,7 +48,9 @@ def test_no_second_connection_is_opened(engine: AlchemyEngine, db: Database) -> 
     admin = db.connect()
 
     def others() -> list[Any]:
-        sql = "select pid from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+        sql = (
+            "select pid from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+        )
         return sorted(admin.execute(sql).fetchall())
 
     with AlchemySession(engine) as session:
