@@ -62,8 +62,10 @@ def test_after_many_reads_the_floor_is_no_obstacle(queue):
         assert queue.pop()
     queue.send("late", delay=3600)
     assert queue.pop() == []
+    queue.send("now")
     queue.travel(3600)
-    assert [m.message for m in queue.pop()] == ["late"]
+    assert [m.message for m in queue.pop()] == ["late"], "its id is the lower one"
+    assert [m.message for m in queue.pop()] == ["now"]
 
 
 def test_a_retry_takes_no_time(make_queue):

@@ -84,6 +84,25 @@ def test_a_full_server_ends_the_start(db: Database, orders: Queue[Any]) -> None:
         worker.run()
 
 
+def test_it_waits_where_nothing_may_be_written(
+    db: Database, orders: Queue[Any], conn: Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As on a standby: the next connection may find a server that writes."""
+    role = db.create_role()
+    do(conn, f"grant usage on schema pgmq to {role}; grant all on pgmq.q_orders, pgmq.a_orders to {role}")
+    admin = db.connect(user=db.superuser)
+    worker, seen = Worker(db.dsn_for(role), poll=0.05), Seen()
+    seen.handle(worker)
+    with Running(worker):
+        until(lambda: value(conn, "select count(*) from pg_stat_activity where usename = %s", role) == 2)
+        do(admin, f"alter role {role} set default_transaction_read_only = on")
+        do(admin, "select pg_terminate_backend(pid) from pg_stat_activity where usename = %s", role)
+        until(lambda: "read-only transaction" in caplog.text, "its complaint")
+        do(admin, f"alter role {role} reset default_transaction_read_only")
+        orders.send(1)
+        until(lambda: seen[1], "the message")
+
+
 # --- a server of its own ---------------------------------------------------------------------------
 
 
