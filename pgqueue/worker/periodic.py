@@ -7,7 +7,8 @@ import inspect
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timezone, tzinfo
+from datetime import datetime, timedelta, timezone, tzinfo
+from itertools import takewhile
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -25,6 +26,7 @@ T = TypeVar("T")
 
 LONGEST_SLEEP = 3600.0
 """Seconds after which the server's clock is asked again."""
+MINUTE = timedelta(minutes=1)
 
 
 @dataclass(frozen=True)
@@ -46,14 +48,24 @@ class Schedule:
 
     def after(self, at: datetime) -> datetime:
         """The first tick after an instant."""
-        return next(self._ticks(at)).astimezone(timezone.utc)
+        return _utc(next(self._ticks(at)))
 
     def before(self, at: datetime) -> datetime:
         """The last tick before an instant."""
-        return next(self._ticks(at, reverse=True)).astimezone(timezone.utc)
+        return _utc(next(self._ticks(at, reverse=True)))
+
+    def due(self, sent: datetime, now: datetime) -> list[datetime]:
+        """The ticks whose turn has come since that of `sent`: those of the last minute, else the last."""
+        ticks = map(_utc, self._ticks(max(sent, now - MINUTE)))
+        last = self.before(now)
+        return list(takewhile(now.__ge__, ticks)) or ([last] if last > sent else [])
 
     def _ticks(self, at: datetime, *, reverse: bool = False) -> CronSim:
         return CronSim(self.cron, at.astimezone(zone(self.zone)), reverse)
+
+
+def _utc(at: datetime) -> datetime:
+    return at.astimezone(timezone.utc)
 
 
 def zone(name: str) -> tzinfo:
@@ -69,7 +81,8 @@ def zone(name: str) -> tzinfo:
 class Ticker:
     """Sends the messages of one schedule, by the server's clock.
 
-    Of several missed ticks, while no worker ran, the last is sent.
+    Of the ticks that were missed while no worker ran, the last is sent; those that a busy worker is late with
+    are all sent, in their order, so that a later one is never claimed before an earlier one.
     """
 
     def __init__(self, client: AsyncClient, schedule: Schedule) -> None:
@@ -80,16 +93,16 @@ class Ticker:
         """Until cancelled. Raises what does not pass by itself."""
         schedule = self._schedule
         now = await self._now()
-        await self._run(leases.begin_ticks(schedule.queue, schedule.name, schedule.before(now)))
-        sent = None
+        sent = schedule.before(now)
+        await self._run(leases.begin_ticks(schedule.queue, schedule.name, sent))
+        await self._send(sent)
         while True:
-            last = schedule.before(now)
-            if last != sent:
-                await self._send(last)
-                sent = last
             seconds = (schedule.after(now) - now).total_seconds()
             await asyncio.sleep(min(seconds, LONGEST_SLEEP))
             now = await self._now()
+            for tick in schedule.due(sent, now):
+                await self._send(tick)
+                sent = tick
 
     async def _send(self, at: datetime) -> None:
         schedule = self._schedule
