@@ -252,17 +252,20 @@ def test_a_retry_counts_and_is_set_aside_in_the_end(
 
 
 @both
-@pytest.mark.parametrize(
-    "until_", [3600, timedelta(hours=1), datetime.now(timezone.utc) + timedelta(hours=1)]
-)
+@pytest.mark.parametrize("form", ["seconds", "timedelta", "datetime"])
 def test_a_deferred_message_comes_later_and_that_is_no_attempt(
-    worker: Worker, orders: Queue[Any], conn: Connection, coroutine: bool, until_: Any
+    worker: Worker, orders: Queue[Any], conn: Connection, coroutine: bool, form: str
 ) -> None:
     counts: list[int] = []
+    forms: dict[str, Any] = {
+        "seconds": 3600,
+        "timedelta": timedelta(hours=1),
+        "datetime": datetime.now(timezone.utc) + timedelta(hours=1),
+    }
 
     def later(message: Any) -> None:
         counts.append(message.deliveries)
-        raise Defer(until_)
+        raise Defer(forms[form])
 
     handle(worker, later, coroutine=coroutine, max_deliveries=2)
     orders.send("x", headers={"kind": "a"})
