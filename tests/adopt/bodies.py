@@ -108,17 +108,22 @@ _MOVE = """
         insert into pgmq.%I (<kept>) select <kept> from gone returning msg_id"""
 
 _NOTIFY = """
+declare
+    v_count integer;
 begin
     execute 'update pgmq.notify_insert_throttle set last_notified_at = clock_timestamp()
         where queue_name = $1 and clock_timestamp() - last_notified_at
             >= throttle_interval_ms * interval ''1 millisecond''' using substr(tg_table_name, 3);
-    if found then
+    get diagnostics v_count = row_count;
+    if v_count > 0 then
         perform pg_notify('pgmq.' || tg_table_name || '.' || tg_op, null);
     end if;
     return new;
 end"""
 
 _ENABLE_NOTIFY = """
+declare
+    v_count integer;
 begin
     perform pgmq.disable_notify_insert(queue_name);
     execute 'insert into pgmq.notify_insert_throttle (queue_name, throttle_interval_ms) values ($1, $2)'
@@ -128,6 +133,8 @@ begin
 end"""
 
 _DISABLE_NOTIFY = """
+declare
+    v_count integer;
 begin
     execute format('drop trigger if exists trigger_notify_queue_insert_listeners on pgmq.%I', <q>);
     execute 'delete from pgmq.notify_insert_throttle where queue_name = $1' using queue_name;

@@ -192,7 +192,8 @@ def upgrade_script(version: str) -> str:
     """The SQL that takes an installation of this version to 1.11.2, with all its queues: columns come last."""
     old, new = layout(version), layout(UPGRADED_TO)
     added = [table for table in TABLES if table in new.relations and table not in old.relations]
-    columns = [column for column in new.relations["q_x"] if column.split()[0] not in old.names("q_x")]
+    came = [name for name in ("headers", "last_read_at") if not old.has(name)]  # with 1.5 and 1.10
+    columns = [column for name in came for column in new.relations["q_x"] if column.startswith(f"{name} ")]
     loop = [f"alter table pgmq.%1$I add column {column}" for column in columns]
     steps = [_in_every_queue(table, loop) for table in ("q", "a") if loop]
     if old.owns_queues:
