@@ -68,6 +68,14 @@ class Contents(Visitor):  # type: ignore[misc]  # pglast carries no types
     def visit_ColumnRef(self, _ancestors: object, node: ast.ColumnRef) -> None:
         self.stars += isinstance(node.fields[-1], ast.A_Star)
 
+    def visit_SelectStmt(self, _ancestors: object, node: ast.SelectStmt) -> None:
+        """Of one function alone the star is its type's columns, whatever they are."""
+        if len(node.fromClause or ()) == 1 and isinstance(node.fromClause[0], ast.RangeFunction):
+            self.stars -= sum(
+                isinstance(target.val, ast.ColumnRef) and isinstance(target.val.fields[-1], ast.A_Star)
+                for target in node.targetList
+            )
+
     def visit_FuncCall(self, _ancestors: object, node: ast.FuncCall) -> None:
         self.volatile |= {node.funcname[-1].sval} & VOLATILE
 

@@ -706,11 +706,11 @@ declare
     -- A transaction that has written may see its own takings as gone, and roll them back: it raises the floor only
     -- where that saves a long walk.
     v_clean boolean := pg_current_xact_id_if_assigned() is null;
-    v_us bigint := date_part('epoch', v_ts) * 1000000;
+    v_us bigint := (date_part('epoch', v_ts) * 1000000)::bigint;
     v_walk bigint := pg_sequence_last_value(%27$L::regclass);
-    v_full boolean := v_walk is null or v_us - v_walk not between 0 and 1000000;
+    v_full boolean := v_walk is null or (v_us - v_walk) / 1000000 <> 0;
     v_floor bigint := coalesce(pg_sequence_last_value(%23$L::regclass), 0);
-    v_floor_us bigint := greatest(pg_sequence_last_value(%25$L::regclass), 0);
+    v_floor_us bigint := coalesce(pg_sequence_last_value(%25$L::regclass), 0);
     v_msg_id bigint;
     v_vt timestamptz;
     v_vt_us bigint;
@@ -774,7 +774,7 @@ begin
     if v_msg_id < pg_sequence_last_value(%23$L::regclass) then
         perform setval(%23$L::regclass, v_msg_id);
     end if;
-    if v_vt < to_timestamp(greatest(pg_sequence_last_value(%25$L::regclass), 0) / 1000000.0) then
+    if v_vt < to_timestamp(pg_sequence_last_value(%25$L::regclass) / 1000000.0) then
         perform setval(
             %25$L::regclass,
             case when v_vt > to_timestamp(0) then date_part('epoch', v_vt) * 1000000 - 1000 else 0 end::bigint
@@ -785,9 +785,9 @@ $body$;
 $text$),
         ('due', false, $text$
 create or replace function pgqueue.%7$I(
-    v_ts timestamptz, v_until timestamptz, v_qty integer, v_pop boolean
+    v_ts timestamptz, v_until timestamptz, v_qty integer
 )
-returns setof pgmq.message_record
+returns bigint[]
 language plpgsql volatile parallel unsafe
 set enable_seqscan = off
 set enable_bitmapscan = off
@@ -797,21 +797,21 @@ set enable_hashjoin = off
 set enable_mergejoin = off
 set enable_material = off
 as $body$
--- The rest of a read, where ready messages were not all that there was to give: its turn to move the floor, leases that
--- have ended or delays that are over, messages below the floor. The first 32 + qty due ones, longest due first, are merged
--- with the ready ones by id as long as that is all of them; they are never rewritten. A read that finds nothing has looked
--- everywhere: what lies below the floor comes now, not in a second.
+-- Which messages a read gives, locked, where ready ones are not all that there is to look at: its turn to move the floor,
+-- leases that have ended or delays that are over, messages below the floor. The first 32 + qty due ones, longest due first,
+-- are merged with the ready ones by id as long as that is all of them; they are never rewritten. A read that finds nothing
+-- has looked everywhere: what lies below the floor comes now, not in a second.
 declare
-    v_us bigint := date_part('epoch', v_ts) * 1000000;
     v_walk bigint;
     v_from bigint;
     v_since timestamptz;
     v_most bigint := 33 + v_qty::bigint;
     v_due bigint[];
     v_keys bigint[];
+    v_ids bigint[];
 begin
     v_walk := pg_sequence_last_value(%27$L::regclass);
-    if ((v_us & 255) < v_qty or v_us - v_walk not between 0 and 1000000) is true then
+    if (((date_part('epoch', v_ts) * 1000000)::bigint & 255) < v_qty or ((date_part('epoch', v_ts) * 1000000)::bigint - v_walk) / 1000000 <> 0) is true then
         v_walk := pgqueue.%5$I(v_ts);
     end if;
     if v_walk is null then
@@ -819,7 +819,7 @@ begin
         v_since := '-infinity';
     else
         v_from := coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808);
-        v_since := coalesce(to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity');
+        v_since := coalesce(to_timestamp(nullif(pg_sequence_last_value(%25$L::regclass), 0) / 1e6::float8), '-infinity');
     end if;
     loop
         v_due := array(
@@ -837,53 +837,25 @@ begin
                 order by d.place
             )
         end;
-        if v_pop then
-            return query
-            delete from pgmq.%1$I m
-            where m.msg_id = any(array(
-                select m.msg_id
-                from (
-                    (
-                        select m.msg_id + 0 as msg_id, m.msg_id as key
-                        from pgmq.%1$I m
-                        where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
-                        order by m.msg_id
-                    )
-                    union all
-                    (select d.msg_id, d.key from unnest(v_due, v_keys) as d (msg_id, key) order by d.key)
-                ) c
-                join pgmq.%1$I m on m.msg_id = c.msg_id
-                where m.vt <= v_ts
-                order by c.key
-                limit v_qty
-                for update of m skip locked
-            ))
-            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
-        else
-            return query
-            update pgmq.%1$I m
-            set vt = v_until, read_ct = m.read_ct + 1, last_read_at = v_ts
-            where m.msg_id = any(array(
-                select m.msg_id
-                from (
-                    (
-                        select m.msg_id + 0 as msg_id, m.msg_id as key
-                        from pgmq.%1$I m
-                        where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
-                        order by m.msg_id
-                    )
-                    union all
-                    (select d.msg_id, d.key from unnest(v_due, v_keys) as d (msg_id, key) order by d.key)
-                ) c
-                join pgmq.%1$I m on m.msg_id = c.msg_id
-                where m.vt <= v_ts
-                order by c.key
-                limit v_qty
-                for update of m skip locked
-            ))
-            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
-        end if;
-        exit when found or v_qty = 0;
+        v_ids := array(
+            select m.msg_id
+            from (
+                (
+                    select m.msg_id + 0 as msg_id, m.msg_id as key
+                    from pgmq.%1$I m
+                    where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
+                    order by m.msg_id
+                )
+                union all
+                (select d.msg_id, d.key from unnest(v_due, v_keys) as d (msg_id, key) order by d.key)
+            ) c
+            join pgmq.%1$I m on m.msg_id = c.msg_id
+            where m.vt <= v_ts
+            order by c.key
+            limit v_qty
+            for update of m skip locked
+        );
+        exit when v_ids <> '{}' or v_qty = 0;
         if cardinality(v_due) >= v_most then
             -- Others hold all of them.
             v_most := v_most * 8;
@@ -898,6 +870,7 @@ begin
     if v_until < v_ts and pg_sequence_last_value(%27$L::regclass) is not null then
         perform pgqueue.%6$I('{}', v_until);
     end if;
+    return v_ids;
 end
 $body$;
 $text$),
@@ -912,17 +885,30 @@ set plan_cache_mode = force_generic_plan
 as $body$
 -- Leases up to qty visible messages for vt seconds, in rising order of their ids.
 declare
-    v_ts timestamptz := clock_timestamp();
+    v_ts timestamptz;
     v_from bigint;
-    v_since timestamptz;
-    -- It is not this read's turn to move the floor.
-    v_settled boolean;
+    v_plain boolean;
+    v_due bigint[];
 begin
-    perform from pgmq.%1$I where false;
-    select coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808), coalesce(to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity'), not ((f.us & 255) < $2 or f.us - f.walk not between 0 and 1000000) is true
-    into v_from, v_since, v_settled
+    select
+        f.ts,
+        f.from_id,
+        not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $2 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
+        and $1 >= 0
+        and (
+            select m.vt
+            from pgmq.%1$I m
+            where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= f.since and m.vt <= f.ts
+            order by m.vt
+            limit 1
+        ) is null
+    into v_ts, v_from, v_plain
     from (
-        select (date_part('epoch', v_ts) * 1000000)::bigint as us, pg_sequence_last_value(%27$L::regclass) as walk
+        select
+            clock_timestamp() as ts,
+            coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
+            coalesce(to_timestamp(nullif(pg_sequence_last_value(%25$L::regclass), 0) / 1e6::float8), '-infinity') as since,
+            pg_sequence_last_value(%27$L::regclass) as walk
     ) f;
     return query
     update pgmq.%1$I m
@@ -933,24 +919,21 @@ begin
         where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
             and m.vt <= v_ts
             and m.msg_id >= v_from
-            and v_settled
-            and $1 >= 0
-            and (
-                select m.vt
-                from pgmq.%1$I m
-                where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts
-                order by m.vt
-                limit 1
-            ) is null
+            and v_plain
         order by m.msg_id
         limit $2
         for update skip locked
     ))
     returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
     if not found then
-        return query
-        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-        from pgqueue.%7$I(v_ts, v_ts + make_interval(secs => $1), $2, false) m;
+        v_due := pgqueue.%7$I(v_ts, v_ts + make_interval(secs => $1), $2);
+        if v_due <> '{}' then
+            return query
+            update pgmq.%1$I m
+            set vt = v_ts + make_interval(secs => $1), read_ct = m.read_ct + 1, last_read_at = v_ts
+            where m.msg_id = any(v_due)
+            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+        end if;
     end if;
 end
 $body$;
@@ -973,11 +956,10 @@ as $body$
 -- Deletes or archives the finished messages and leases the next: one call, one commit. With done_ct, the read_ct of each
 -- of done, a message that has been delivered again meanwhile is left alone: it is its new reader's.
 declare
-    v_ts timestamptz := clock_timestamp();
+    v_ts timestamptz;
     v_from bigint;
-    v_since timestamptz;
-    -- It is not this read's turn to move the floor.
-    v_settled boolean;
+    v_plain boolean;
+    v_due bigint[];
 begin
     if done_ct is null then
         if archive then
@@ -1012,11 +994,25 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
     else
         raise invalid_parameter_value using message = 'done and done_ct must have the same length';
     end if;
-    perform from pgmq.%1$I where false;
-    select coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808), coalesce(to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity'), not ((f.us & 255) < $2 or f.us - f.walk not between 0 and 1000000) is true
-    into v_from, v_since, v_settled
+    select
+        f.ts,
+        f.from_id,
+        not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $2 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
+        and $1 >= 0
+        and (
+            select m.vt
+            from pgmq.%1$I m
+            where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= f.since and m.vt <= f.ts
+            order by m.vt
+            limit 1
+        ) is null
+    into v_ts, v_from, v_plain
     from (
-        select (date_part('epoch', v_ts) * 1000000)::bigint as us, pg_sequence_last_value(%27$L::regclass) as walk
+        select
+            clock_timestamp() as ts,
+            coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
+            coalesce(to_timestamp(nullif(pg_sequence_last_value(%25$L::regclass), 0) / 1e6::float8), '-infinity') as since,
+            pg_sequence_last_value(%27$L::regclass) as walk
     ) f;
     return query
     update pgmq.%1$I m
@@ -1027,24 +1023,21 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
         where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
             and m.vt <= v_ts
             and m.msg_id >= v_from
-            and v_settled
-            and $1 >= 0
-            and (
-                select m.vt
-                from pgmq.%1$I m
-                where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts
-                order by m.vt
-                limit 1
-            ) is null
+            and v_plain
         order by m.msg_id
         limit $2
         for update skip locked
     ))
     returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
     if not found then
-        return query
-        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-        from pgqueue.%7$I(v_ts, v_ts + make_interval(secs => $1), $2, false) m;
+        v_due := pgqueue.%7$I(v_ts, v_ts + make_interval(secs => $1), $2);
+        if v_due <> '{}' then
+            return query
+            update pgmq.%1$I m
+            set vt = v_ts + make_interval(secs => $1), read_ct = m.read_ct + 1, last_read_at = v_ts
+            where m.msg_id = any(v_due)
+            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+        end if;
     end if;
 end
 $body$;
@@ -1089,17 +1082,29 @@ set plan_cache_mode = force_generic_plan
 as $body$
 -- Takes up to qty visible messages out of the queue, in rising order of their ids.
 declare
-    v_ts timestamptz := clock_timestamp();
+    v_ts timestamptz;
     v_from bigint;
-    v_since timestamptz;
-    -- It is not this read's turn to move the floor.
-    v_settled boolean;
+    v_plain boolean;
+    v_due bigint[];
 begin
-    perform from pgmq.%1$I where false;
-    select coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808), coalesce(to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity'), not ((f.us & 255) < $1 or f.us - f.walk not between 0 and 1000000) is true
-    into v_from, v_since, v_settled
+    select
+        f.ts,
+        f.from_id,
+        not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $1 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
+        and (
+            select m.vt
+            from pgmq.%1$I m
+            where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= f.since and m.vt <= f.ts
+            order by m.vt
+            limit 1
+        ) is null
+    into v_ts, v_from, v_plain
     from (
-        select (date_part('epoch', v_ts) * 1000000)::bigint as us, pg_sequence_last_value(%27$L::regclass) as walk
+        select
+            clock_timestamp() as ts,
+            coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
+            coalesce(to_timestamp(nullif(pg_sequence_last_value(%25$L::regclass), 0) / 1e6::float8), '-infinity') as since,
+            pg_sequence_last_value(%27$L::regclass) as walk
     ) f;
     return query
     delete from pgmq.%1$I m
@@ -1109,23 +1114,20 @@ begin
         where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
             and m.vt <= v_ts
             and m.msg_id >= v_from
-            and v_settled
-            and (
-                select m.vt
-                from pgmq.%1$I m
-                where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts
-                order by m.vt
-                limit 1
-            ) is null
+            and v_plain
         order by m.msg_id
         limit $1
         for update skip locked
     ))
     returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
     if not found then
-        return query
-        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-        from pgqueue.%7$I(v_ts, null, $1, true) m;
+        v_due := pgqueue.%7$I(v_ts, null, $1);
+        if v_due <> '{}' then
+            return query
+            delete from pgmq.%1$I m
+            where m.msg_id = any(v_due)
+            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+        end if;
     end if;
 end
 $body$;
@@ -1376,7 +1378,6 @@ as $body$
 declare
     p_qty alias for $2;
     v_ts timestamptz := clock_timestamp();
-    v_us bigint := date_part('epoch', v_ts) * 1000000;
     v_walk bigint;
     v_from bigint;
     v_since timestamptz;
@@ -1388,7 +1389,7 @@ declare
 begin
     perform from pgmq.%1$I where false;
     v_walk := pg_sequence_last_value(%27$L::regclass);
-    if ((v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000) is true then
+    if (((date_part('epoch', v_ts) * 1000000)::bigint & 255) < p_qty or ((date_part('epoch', v_ts) * 1000000)::bigint - v_walk) / 1000000 <> 0) is true then
         v_walk := pgqueue.%5$I(v_ts);
     end if;
     if v_walk is null then
@@ -1396,7 +1397,7 @@ begin
         v_since := '-infinity';
     else
         v_from := coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808);
-        v_since := coalesce(to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity');
+        v_since := coalesce(to_timestamp(nullif(pg_sequence_last_value(%25$L::regclass), 0) / 1e6::float8), '-infinity');
     end if;
     while cardinality(v_ids) < p_qty or p_qty < 0 loop
         v_head := pgqueue.%18$I(v_ts, 1, v_from, v_since, v_heads);
@@ -1461,7 +1462,6 @@ as $body$
 declare
     p_qty alias for $2;
     v_ts timestamptz := clock_timestamp();
-    v_us bigint := date_part('epoch', v_ts) * 1000000;
     v_walk bigint;
     v_from bigint;
     v_since timestamptz;
@@ -1473,7 +1473,7 @@ begin
     end if;
     perform from pgmq.%1$I where false;
     v_walk := pg_sequence_last_value(%27$L::regclass);
-    if ((v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000) is true then
+    if (((date_part('epoch', v_ts) * 1000000)::bigint & 255) < p_qty or ((date_part('epoch', v_ts) * 1000000)::bigint - v_walk) / 1000000 <> 0) is true then
         v_walk := pgqueue.%5$I(v_ts);
     end if;
     if v_walk is null then
@@ -1481,7 +1481,7 @@ begin
         v_since := '-infinity';
     else
         v_from := coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808);
-        v_since := coalesce(to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity');
+        v_since := coalesce(to_timestamp(nullif(pg_sequence_last_value(%25$L::regclass), 0) / 1e6::float8), '-infinity');
     end if;
     v_ids := pgqueue.%18$I(v_ts, p_qty, v_from, v_since, '{}');
     if v_ids = '{}' and v_walk is not null then
@@ -1547,7 +1547,6 @@ as $body$
 declare
     p_qty alias for $2;
     v_ts timestamptz := clock_timestamp();
-    v_us bigint := date_part('epoch', v_ts) * 1000000;
     v_walk bigint;
     v_from bigint;
     v_since timestamptz;
@@ -1556,7 +1555,7 @@ declare
 begin
     perform from pgmq.%1$I where false;
     v_walk := pg_sequence_last_value(%27$L::regclass);
-    if ((v_us & 255) < p_qty or v_us - v_walk not between 0 and 1000000) is true then
+    if (((date_part('epoch', v_ts) * 1000000)::bigint & 255) < p_qty or ((date_part('epoch', v_ts) * 1000000)::bigint - v_walk) / 1000000 <> 0) is true then
         v_walk := pgqueue.%5$I(v_ts);
     end if;
     if v_walk is null then
@@ -1564,7 +1563,7 @@ begin
         v_since := '-infinity';
     else
         v_from := coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808);
-        v_since := coalesce(to_timestamp(nullif(greatest(pg_sequence_last_value(%25$L::regclass), 0), 0) / 1e6::float8), '-infinity');
+        v_since := coalesce(to_timestamp(nullif(pg_sequence_last_value(%25$L::regclass), 0) / 1e6::float8), '-infinity');
     end if;
     v_ids := pgqueue.%18$I(v_ts, p_qty, v_from, v_since, '{}');
     if v_ids = '{}' and v_walk is not null then
@@ -2227,6 +2226,9 @@ as $$
 declare
     v_suffix text;
     v_sequence text;
+    v_kind text := case
+        when current_setting('server_version_num')::integer < 150000 then 'sequence' else 'unlogged sequence'
+    end;
 begin
     foreach v_suffix in array p_suffixes loop
         v_sequence := p_name || '$' || v_suffix;
@@ -2236,9 +2238,9 @@ begin
         );
         execute format(
             case
-                when v_suffix = 'notified' or current_setting('server_version_num')::integer < 150000
-                then 'create sequence pgqueue.%I minvalue -4611686018427387904'
-                else 'create unlogged sequence pgqueue.%I minvalue -4611686018427387904'
+                when v_suffix = 'notified' then 'create sequence pgqueue.%I minvalue -4611686018427387904'
+                when v_suffix = 'floor_vt' then 'create ' || v_kind || ' pgqueue.%I minvalue 0'
+                else 'create ' || v_kind || ' pgqueue.%I minvalue -4611686018427387904'
             end,
             v_sequence
         );
@@ -3133,7 +3135,7 @@ declare
     v_function text := lower(queue_name) || '$pop';
 begin
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
-        return query execute format('select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers from pgqueue.%I($1) m', v_function)
+        return query execute format('select * from pgqueue.%I($1)', v_function)
         using qty;
     else
         return query
@@ -3182,7 +3184,7 @@ begin
         return query
         select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers from pgqueue._read_where(queue_name, read.vt, qty, conditional) m;
     elsif to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
-        return query execute format('select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers from pgqueue.%I($1, $2) m', v_function)
+        return query execute format('select * from pgqueue.%I($1, $2)', v_function)
         using read.vt, qty;
     else
         return query
@@ -3199,7 +3201,7 @@ declare
     v_function text := lower(queue_name) || '$read_grouped';
 begin
     if qty is not null and to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
-        return query execute format('select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers from pgqueue.%I($1, $2) m', v_function)
+        return query execute format('select * from pgqueue.%I($1, $2)', v_function)
         using $2, qty;
     else
         return query
@@ -3216,7 +3218,7 @@ declare
     v_function text := lower(queue_name) || '$grouped_head';
 begin
     if qty is not null and to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
-        return query execute format('select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers from pgqueue.%I($1, $2) m', v_function)
+        return query execute format('select * from pgqueue.%I($1, $2)', v_function)
         using $2, qty;
     else
         return query
@@ -3255,7 +3257,7 @@ declare
     v_function text := lower(queue_name) || '$read_grouped_rr';
 begin
     if qty is not null and to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
-        return query execute format('select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers from pgqueue.%I($1, $2) m', v_function)
+        return query execute format('select * from pgqueue.%I($1, $2)', v_function)
         using $2, qty;
     else
         return query
@@ -3821,7 +3823,7 @@ declare
     v_vt timestamptz := $3;
 begin
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
-        return query execute format('select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers from pgqueue.%I($1, $2) m', v_function)
+        return query execute format('select * from pgqueue.%I($1, $2)', v_function)
         using $2, v_vt;
     else
         return query
@@ -3843,7 +3845,7 @@ declare
     v_vt timestamptz := clock_timestamp() + make_interval(secs => $3);
 begin
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
-        return query execute format('select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers from pgqueue.%I($1, $2) m', v_function)
+        return query execute format('select * from pgqueue.%I($1, $2)', v_function)
         using $2, v_vt;
     else
         return query
@@ -3865,7 +3867,7 @@ declare
     v_vt timestamptz := $3;
 begin
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
-        return query execute format('select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers from pgqueue.%I($1, $2) m', v_function)
+        return query execute format('select * from pgqueue.%I($1, $2)', v_function)
         using $2, v_vt;
     else
         return query
@@ -3887,7 +3889,7 @@ declare
     v_vt timestamptz := clock_timestamp() + make_interval(secs => $3);
 begin
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
-        return query execute format('select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers from pgqueue.%I($1, $2) m', v_function)
+        return query execute format('select * from pgqueue.%I($1, $2)', v_function)
         using $2, v_vt;
     else
         return query
@@ -4121,7 +4123,7 @@ declare
     v_function text := lower(queue_name) || '$fetch';
 begin
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
-        return query execute format('select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers from pgqueue.%I($1, $2, $3, $4, $5) m', v_function)
+        return query execute format('select * from pgqueue.%I($1, $2, $3, $4, $5)', v_function)
         using $2, qty, done, done_ct, archive;
     else
         perform pgqueue._finish(queue_name, done, done_ct, archive);

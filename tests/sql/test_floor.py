@@ -332,6 +332,8 @@ def test_values_that_nobody_could_have_set_in_earnest(queue: Connection, db: Dat
     [low] = send(queue)
     for number in (-(2**62), -1, 0, 2**62, 2**63 - 1):
         for sequence in ('"x$floor_id"', '"x$floor_vt"', '"x$walk"'):
+            if number < 0 and sequence == '"x$floor_vt"':
+                continue  # the server refuses it: test_rights.py
             queue.execute(f"select setval('pgqueue.{sequence}', %s)".encode(), [number])
             in_a_second(queue, low)
             queue.execute("select pgmq.set_vt('x', %s, 0)", [low])

@@ -391,7 +391,8 @@ def test_who_sets_the_sequences_loses_nothing_of_others(db: Database, conn: Conn
     do(conn, "select pgmq.read('orders', -5, 3)")
     stranger = db.connect(user=db.create_role())
     for sequence in ("walk", "floor_id", "floor_vt", "notified"):
-        do(stranger, f"select setval('pgqueue.\"orders${sequence}\"', {abuse})")
+        refused = sqlstate(stranger, f"select setval('pgqueue.\"orders${sequence}\"', {abuse})")
+        assert refused == ("22003" if sequence == "floor_vt" and abuse.startswith("-") else "")
     do(conn, 'listen "pgmq.q_orders.INSERT"')
     do(conn, "select pgmq.send('orders', '{}')")
     assert len(list(conn.notifies(timeout=5, stop_after=1))) == 1

@@ -29,6 +29,7 @@ def function(body: str, head: str = "returns void language plpgsql volatile para
 GOOD = [
     "select a from pgmq.meta",
     "select count(*) from pgmq.meta",
+    "select * from pgqueue.f($1)",
     "update pgmq.q_orders set vt = $1 where msg_id = $2",
     "create table t (made_at timestamptz default clock_timestamp())",
     function("begin execute format('update pgmq.%1$I set vt = $1', a) using clock_timestamp(); end"),
@@ -46,6 +47,8 @@ GOOD = [
 BAD = [
     ("select *", "select * from pgmq.meta"),
     ("select *", "delete from pgmq.meta m returning m.*"),
+    ("select *", "select * from pgqueue.f($1), pgmq.meta"),
+    ("select *", "select * from pgqueue.f((select a from (select * from pgmq.meta) m))"),
     ("volatile clock_timestamp", "update t set vt = clock_timestamp()"),
     ("volatile random", "with a as (select b from t order by random()) delete from u using a"),
     ("does not parse", "selec 1"),
