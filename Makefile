@@ -15,10 +15,10 @@ TESTS      ?=
 GENERATORS := tools/render.py tools/unasync.py tools/cli_help.py tools/dump_schema.py tools/readme.py tools/bars.py
 QUICK      := not chaos and not scale and not matrix
 
-.PHONY: help demo test test-all matrix compat lint format generate clean
+.PHONY: help demo test test-all matrix compat adopt-matrix lint format generate clean
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # --- the environment ---------------------------------------------------------------------------------------------
 
@@ -62,6 +62,11 @@ matrix: $(VENV)/.dev  ## the SQL, comparison and upgrade tests on Postgres 14 to
 
 compat: $(VENV)/.dev  ## random call sequences on pgmq and on pgqueue: SEQUENCES=2000 SEED=1
 	$(BIN)/python -m tests.compat.machine --sequences $(SEQUENCES) $(if $(SEED),--seed $(SEED))
+
+adopt-matrix: MAJORS := 15 18
+adopt-matrix: $(VENV)/.dev  ## adopt every old pgmq under traffic and give it back: MAJORS="15 18"
+	$(BIN)/python tools/engines.py $(MAJORS)
+	$(BIN)/python -m tests.adopt.matrix $(MAJORS) debian15
 
 lint: $(VENV)/.dev  ## ruff, mypy, floors, the SQL, and that every generated file is current
 	$(BIN)/ruff check .

@@ -25,7 +25,7 @@ from tests.adopt import layouts
 from tests.adopt.ledger import Report
 from tests.adopt.offering import offering
 from tests.adopt.traffic import Traffic, preload
-from tests.databases import Cluster, Database
+from tests.databases import Cluster, Database, uri
 
 LIMIT = 1.0  # seconds that a statement may take
 AT_ONCE = 2  # cells that run side by side
@@ -158,6 +158,13 @@ def _pgqueue_adopt(dsn: str, options: list[str]) -> tuple[float, str]:
     return time.monotonic() - began, said if done.returncode else ""
 
 
+def has_partman(cluster: Cluster) -> bool:
+    """Whether pg_partman can be created there."""
+    with psycopg.connect(uri(cluster.conninfo)) as conn:
+        found = conn.execute("select from pg_available_extensions where name = 'pg_partman'").fetchone()
+    return found is not None
+
+
 # --- all of them ------------------------------------------------------------------------------------
 
 HEADING = (
@@ -185,6 +192,9 @@ def walk(choice: str, chosen: Iterable[Cell], adopt: bool) -> bool:
     """All cells on one server; whether each was good."""
     with offering(choice) as server:
         cluster = Cluster(server.conninfo)
+        if choice.startswith("debian") and not has_partman(cluster):
+            print(f"{choice}: pg_partman is not there: apt-get install postgresql-15-partman")
+            return False
 
         def one(cell: Cell) -> bool:
             database = cluster.create_database()

@@ -9,6 +9,7 @@ import pytest
 from pgmq import PGMQueue
 
 from tests.adopt import layouts
+from tests.adopt.matrix import has_partman
 from tests.adopt.offering import offering
 from tests.compat.test_catalogue import COLUMNS, FUNCTIONS, KEYS, RELATIONS, facts
 from tests.databases import Cluster, Database
@@ -190,6 +191,8 @@ def partman() -> Iterator[Cluster]:
     try:
         with offering("debian15") as server:
             cluster = Cluster(server.conninfo)
+            if not has_partman(cluster):
+                pytest.skip("pg_partman is not there: apt-get install postgresql-15-partman")
             yield cluster
             cluster.close()
     except ServerError as error:
@@ -200,8 +203,6 @@ def partman() -> Iterator[Cluster]:
 def test_a_partitioned_queue(partman: Cluster, version: str) -> None:
     database = partman.create_database()
     admin = database.connect(user=database.superuser)
-    if not value(admin, "select count(*) from pg_available_extensions where name = 'pg_partman'"):
-        pytest.skip("pg_partman is not there: apt-get install postgresql-15-partman")
     do(admin, "create schema partman; create extension pg_partman schema partman")
     layouts.build(admin, version, "extension", queues=[], partitioned=["p"])
     do(admin, "select pgmq.send('p', to_jsonb(g)) from generate_series(1, 150) g")

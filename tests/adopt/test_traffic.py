@@ -52,7 +52,7 @@ def test_a_backlog_stays(old_db: Database) -> None:
 def test_faults_are_seen(old_db: Database) -> None:
     """A lost message, one delivered twice, a lock that is held."""
     conn = old_db.connect()
-    with Traffic(built(old_db, "1.13.0"), "x", hold=0.05) as traffic:
+    with Traffic(built(old_db, "1.13.0"), "x", hold=0.05, patience=3) as traffic:
         traffic.go_on(20)
         gone = column(
             conn,

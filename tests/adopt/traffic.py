@@ -32,7 +32,6 @@ from tests.adopt.ledger import Delivery, Handled, Ledger, Report
 T = TypeVar("T")
 Body = dict[str, Any]
 
-PATIENCE = 20.0  # seconds without a handled message, after which a run is given up
 PAUSE = 0.003  # seconds between two steps of one client
 LEASE, SHORT_LEASE, DELAY, POLL = 30, 1, 1, 1  # seconds
 
@@ -44,12 +43,21 @@ class Traffic:
     topic: a routing key that is bound to the queue and to no other
     backlog: how many messages lie there that `preload` made; then the queue is not emptied at the end
     hold: seconds for which a consumer keeps what it was given before it handles it
+    patience: seconds without a handled message, after which a run is given up
     """
 
     def __init__(
-        self, dsn: str, queue: str, *, topic: str | None = None, backlog: int = 0, hold: float = 0.0
+        self,
+        dsn: str,
+        queue: str,
+        *,
+        topic: str | None = None,
+        backlog: int = 0,
+        hold: float = 0.0,
+        patience: float = 20.0,
     ) -> None:
-        self.dsn, self.queue, self.topic, self.backlog, self.hold = dsn, queue, topic, backlog, hold
+        self.dsn, self.queue, self.topic, self.backlog = dsn, queue, topic, backlog
+        self.hold, self.patience = hold, patience
         self.ledger = Ledger()
         self.report: Report | None = None
         self._keys = (f"k{n}" for n in itertools.count())
@@ -80,14 +88,14 @@ class Traffic:
         """Waits until so many more messages were handled; it is an error in the report if nothing moves."""
         goal = len(self.ledger.handled) + handled
         if not self._wait_until(lambda: len(self.ledger.handled) >= goal):
-            self.ledger.errors.append(f"no message was handled for {PATIENCE:.0f} s")
+            self.ledger.errors.append(f"no message was handled for {self.patience:.0f} s")
 
     def _wait_until(self, reached: Callable[[], bool]) -> bool:
         seen, since = -1, time.monotonic()
         while not reached():
             if len(self.ledger.handled) != seen:
                 seen, since = len(self.ledger.handled), time.monotonic()
-            elif time.monotonic() - since > PATIENCE:
+            elif time.monotonic() - since > self.patience:
                 return False
             time.sleep(0.01)
         return True
