@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import click
 
-from pgqueue.cli import bench, embedded, install, message, queue, send, sql, worker
+from pgqueue.cli import bench, doctor, embedded, install, message, queue, send, sql, worker
 from pgqueue.cli.output import printable
 from pgqueue.errors import DriverMissing, PgqueueError
 
@@ -117,6 +117,7 @@ for command in (
     install.uninstall,
     install.status,
     install.version,
+    doctor.doctor,
     install.compile,
     install.maintain,
     sql.sql,

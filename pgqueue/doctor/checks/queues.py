@@ -1,0 +1,106 @@
+"""Half-made queues: a part is missing, or is not what it should be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pgqueue.doctor.findings import Finding, error, warning
+from pgqueue.doctor.survey import KINDS, Queue, Relation, Survey
+from pgqueue.sqltext import ident
+
+
+def table_missing(survey: Survey) -> Iterator[Finding]:
+    """In the list of queues, without a table."""
+    for queue in survey.queues:
+        if queue.registered and queue.table is None:
+            table = ident("pgmq", queue.names.table)
+            yield error(
+                f"the list has the queue, but there is no table {table}",
+                "every call for it fails, and in pgmq one such queue makes metrics_all() fail for all",
+                _create_or_forget(queue),
+                queue.name,
+            )
+
+
+def _create_or_forget(queue: Queue) -> str:
+    forget = f"delete from pgmq.meta where queue_name = {queue.literal};"
+    if queue.is_partitioned:
+        return f"{forget}\n-- and then, if it is wanted: select pgmq.create_partitioned({queue.literal});"
+    create = "create_unlogged" if queue.is_unlogged else "create"
+    return f"select pgmq.{create}({queue.literal});\n-- or, if it is not wanted: {forget}"
+
+
+def not_registered(survey: Survey) -> Iterator[Finding]:
+    """A queue's table that the list of queues does not have."""
+    for queue in survey.queues:
+        if queue.registered is False and queue.table is not None and queue.table.is_table:
+            yield warning(
+                f"there is a table {queue.table.sql}, but the list has no such queue",
+                "list_queues(), metrics_all() and drop_queue() pass it over, and nothing can be bound to it",
+                _register(survey, queue, queue.table),
+                queue.name,
+            )
+
+
+def _register(survey: Survey, queue: Queue, table: Relation) -> str:
+    if survey.ours:
+        return f"select pgmq.create({queue.literal});"
+    partitioned, unlogged = (str(fact).lower() for fact in _flags(table))
+    return (
+        "insert into pgmq.meta (queue_name, is_partitioned, is_unlogged)\n"
+        f"values ({queue.literal}, {partitioned}, {unlogged});"
+    )
+
+
+def _flags(table: Relation) -> tuple[bool, bool]:
+    """is_partitioned and is_unlogged as they are."""
+    return table.kind == "p", table.persistence == "u"
+
+
+def archive_missing(survey: Survey) -> Iterator[Finding]:
+    """A queue without an archive."""
+    for queue in survey.queues:
+        if queue.table is not None and queue.table.is_table and queue.archive is None:
+            yield error(
+                f"there is no archive {ident('pgmq', queue.names.archive)}",
+                "archive() fails, so consumers that archive never get rid of a message",
+                f"select pgmq.create({queue.literal});",
+                queue.name,
+            )
+
+
+def not_a_table(survey: Survey) -> Iterator[Finding]:
+    """A view, or the like, in the place of a queue's table or archive."""
+    for queue in survey.queues:
+        for relation in (queue.table, queue.archive):
+            if relation is not None and not relation.is_table:
+                kind = KINDS[relation.kind]
+                yield error(
+                    f"{relation.sql} is a {kind}, not a table",
+                    "whoever counts or reads all queues runs what its author wrote, with his own rights",
+                    f"-- look at it first: \\d+ {relation.sql}\n"
+                    f"drop {kind} {relation.sql};\nselect pgmq.create({queue.literal});",
+                    queue.name,
+                )
+
+
+def list_is_wrong(survey: Survey) -> Iterator[Finding]:
+    """The list of queues says of one what it is not."""
+    for queue in survey.queues:
+        if not queue.registered or queue.table is None or not queue.table.is_table:
+            continue
+        said, is_so = (queue.is_partitioned, queue.is_unlogged), _flags(queue.table)
+        if said != is_so:
+            partitioned, unlogged = (str(fact).lower() for fact in is_so)
+            words = " and ".join(
+                f"{'' if fact else 'not '}{word}"
+                for word, was, fact in zip(("partitioned", "unlogged"), said, is_so, strict=True)
+                if was != fact
+            )
+            yield warning(
+                f"the table is {words}, and the list of queues says otherwise",
+                "clients go by the list, and pgmq drops and measures the queue as what it says",
+                f"update pgmq.meta set is_partitioned = {partitioned}, is_unlogged = {unlogged}\n"
+                f"where queue_name = {queue.literal};",
+                queue.name,
+            )
