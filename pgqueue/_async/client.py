@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pgqueue._async._compat import Alchemical
 
 T = TypeVar("T")
+C = TypeVar("C")
 
 
 class AsyncClient:
@@ -61,7 +62,8 @@ class AsyncClient:
         transaction_pooling: bool = False,
     ) -> None:
         self._lender, self._listener = _lender(server, prepare=not transaction_pooling)
-        self._codec = codec
+        self._transaction_pooling = transaction_pooling
+        self.codec = codec
 
     @classmethod
     async def connect(
@@ -70,6 +72,15 @@ class AsyncClient:
         """A client that is connected already. Raises BadDsn, CannotConnect, EmbeddedError."""
         client = cls(dsn, codec=codec, transaction_pooling=transaction_pooling)
         return await client.__aenter__()
+
+    def another(self, kind: Callable[..., C]) -> C:
+        """A client with a connection of its own, of the same server and with the same settings.
+
+        kind: Client or AsyncClient. Raises BadValue where a connection or a session was given: that says
+        nothing of how to open another.
+        """
+        dsn = self._lender.dsn()
+        return kind(dsn, codec=self.codec, transaction_pooling=self._transaction_pooling)
 
     async def close(self) -> None:
         """Close the connections that the client opened. A later call opens another."""
@@ -100,8 +111,8 @@ class AsyncClient:
         body: what its messages are: a pydantic model, a msgspec Struct, a dataclass, a function of the JSON
         value, or a Codec (BYTES: bytes as they are). Without, a message is any JSON value.
         """
-        codec = self._codec if body is None else codec_of(body, self._codec)
-        return AsyncQueue(self, name, codec, self._codec)
+        codec = self.codec if body is None else codec_of(body, self.codec)
+        return AsyncQueue(self, name, codec, self.codec)
 
     async def run(self, statement: Statement[T]) -> T:
         """The result of a statement, in the transaction that is open, if one is. Raises a PgqueueError.
@@ -253,10 +264,10 @@ class AsyncClient:
     async def send_topic(self, routing_key: str, message: Any, *, headers: Any = None, delay: int = 0) -> int:
         """Send to every queue that the routing key matches, and say how many there were. delay: seconds."""
         if not trace.active():
-            return await self.run(statements.send_topic(routing_key, message, headers, delay, self._codec))
+            return await self.run(statements.send_topic(routing_key, message, headers, delay, self.codec))
         with trace.sending(routing_key) as context:
             headers = trace.with_carrier(headers, context)
-            return await self.run(statements.send_topic(routing_key, message, headers, delay, self._codec))
+            return await self.run(statements.send_topic(routing_key, message, headers, delay, self.codec))
 
     async def send_batch_topic(
         self,
@@ -268,12 +279,12 @@ class AsyncClient:
     ) -> list[RoutedId]:
         """Send several messages to every queue that the routing key matches; gives where each one went."""
         if not trace.active():
-            call = statements.send_batch_topic(routing_key, messages, headers, delay, self._codec)
+            call = statements.send_batch_topic(routing_key, messages, headers, delay, self.codec)
             return await self.run(call)
         with trace.sending(routing_key, len(messages)) as context:
             given = [None] * len(messages) if headers is None else headers
             traced = [trace.with_carrier(one, context) for one in given]
-            call = statements.send_batch_topic(routing_key, messages, traced, delay, self._codec)
+            call = statements.send_batch_topic(routing_key, messages, traced, delay, self.codec)
             return await self.run(call)
 
     # --- notifications ----------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from psycopg import Connection
 
 from pgqueue._sync._compat import Lock, begun, driver_connection
+from pgqueue._sync.lenders import no_dsn
 from pgqueue._sync.wire import Line
 from pgqueue.sqlstate import from_server
 from pgqueue.statements.foreign import for_dialect
@@ -49,6 +50,9 @@ class Alchemy:
 
     def take_back(self, line: Line | ForeignLine) -> None:
         self._lock.release()
+
+    def dsn(self) -> str:
+        raise no_dsn()
 
     @contextmanager
     def block(self, line: Line | ForeignLine) -> Iterator[None]:

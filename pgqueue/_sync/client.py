@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pgqueue._sync._compat import Alchemical
 
 T = TypeVar("T")
+C = TypeVar("C")
 
 
 class Client:
@@ -61,7 +62,8 @@ class Client:
         transaction_pooling: bool = False,
     ) -> None:
         self._lender, self._listener = _lender(server, prepare=not transaction_pooling)
-        self._codec = codec
+        self._transaction_pooling = transaction_pooling
+        self.codec = codec
 
     @classmethod
     def connect(
@@ -70,6 +72,15 @@ class Client:
         """A client that is connected already. Raises BadDsn, CannotConnect, EmbeddedError."""
         client = cls(dsn, codec=codec, transaction_pooling=transaction_pooling)
         return client.__enter__()
+
+    def another(self, kind: Callable[..., C]) -> C:
+        """A client with a connection of its own, of the same server and with the same settings.
+
+        kind: Client or AsyncClient. Raises BadValue where a connection or a session was given: that says
+        nothing of how to open another.
+        """
+        dsn = self._lender.dsn()
+        return kind(dsn, codec=self.codec, transaction_pooling=self._transaction_pooling)
 
     def close(self) -> None:
         """Close the connections that the client opened. A later call opens another."""
@@ -100,8 +111,8 @@ class Client:
         body: what its messages are: a pydantic model, a msgspec Struct, a dataclass, a function of the JSON
         value, or a Codec (BYTES: bytes as they are). Without, a message is any JSON value.
         """
-        codec = self._codec if body is None else codec_of(body, self._codec)
-        return Queue(self, name, codec, self._codec)
+        codec = self.codec if body is None else codec_of(body, self.codec)
+        return Queue(self, name, codec, self.codec)
 
     def run(self, statement: Statement[T]) -> T:
         """The result of a statement, in the transaction that is open, if one is. Raises a PgqueueError.
@@ -253,10 +264,10 @@ class Client:
     def send_topic(self, routing_key: str, message: Any, *, headers: Any = None, delay: int = 0) -> int:
         """Send to every queue that the routing key matches, and say how many there were. delay: seconds."""
         if not trace.active():
-            return self.run(statements.send_topic(routing_key, message, headers, delay, self._codec))
+            return self.run(statements.send_topic(routing_key, message, headers, delay, self.codec))
         with trace.sending(routing_key) as context:
             headers = trace.with_carrier(headers, context)
-            return self.run(statements.send_topic(routing_key, message, headers, delay, self._codec))
+            return self.run(statements.send_topic(routing_key, message, headers, delay, self.codec))
 
     def send_batch_topic(
         self,
@@ -268,12 +279,12 @@ class Client:
     ) -> list[RoutedId]:
         """Send several messages to every queue that the routing key matches; gives where each one went."""
         if not trace.active():
-            call = statements.send_batch_topic(routing_key, messages, headers, delay, self._codec)
+            call = statements.send_batch_topic(routing_key, messages, headers, delay, self.codec)
             return self.run(call)
         with trace.sending(routing_key, len(messages)) as context:
             given = [None] * len(messages) if headers is None else headers
             traced = [trace.with_carrier(one, context) for one in given]
-            call = statements.send_batch_topic(routing_key, messages, traced, delay, self._codec)
+            call = statements.send_batch_topic(routing_key, messages, traced, delay, self.codec)
             return self.run(call)
 
     # --- notifications ----------------------------------------------------------------------------

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import psycopg
 from psycopg import Connection
+from psycopg.conninfo import make_conninfo
 
 from pgqueue._sync._compat import Lock, blocking
 from pgqueue._sync.wire import IDLE, Line, is_lost
 from pgqueue.dsn import cannot_connect, parameters
-from pgqueue.errors import CannotConnect, ConnectionLost, InDoubt
+from pgqueue.errors import BadValue, CannotConnect, ConnectionLost, InDoubt
 from pgqueue.sqlstate import from_server
 from pgqueue.statements.statement import Statement
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from psycopg_pool import ConnectionPool
 
 T = TypeVar("T")
+
+PYTHONS = ("autocommit", "prepare_threshold", "row_factory", "cursor_factory", "context")
+"""What psycopg's connect() takes and libpq does not."""
 
 
 class Lent(Protocol):
@@ -57,6 +61,10 @@ class Lender(Protocol):
         ...
 
     def take_back(self, line: Any) -> None: ...
+
+    def dsn(self) -> str:
+        """With what another connection can be opened. Raises BadValue where nobody knows."""
+        ...
 
     def block(self, line: Any) -> AbstractContextManager[None]:
         """A transaction, or a savepoint in one that is open. Raises InDoubt, ConnectionLost."""
@@ -93,6 +101,9 @@ class Own:
 
     def take_back(self, line: Line) -> None:
         self._lock.release()
+
+    def dsn(self) -> str:
+        return self._dsn
 
     def block(self, line: Line) -> AbstractContextManager[None]:
         return block(line.conn)
@@ -155,6 +166,12 @@ class Pool:
                 conn.set_autocommit(False)
         self._pool.putconn(conn)
 
+    def dsn(self) -> str:
+        conninfo, options = self._pool.conninfo, self._pool.kwargs or {}
+        if callable(conninfo) or callable(options):
+            raise BadValue("the pool's connection parameters are made by a function: give a DSN instead")
+        return make_conninfo(conninfo, **{name: one for name, one in options.items() if name not in PYTHONS})
+
     def block(self, line: Line) -> AbstractContextManager[None]:
         return block(line.conn)
 
@@ -211,11 +228,19 @@ class Callers:
     def take_back(self, line: Line) -> None:
         self._lock.release()
 
+    def dsn(self) -> str:
+        raise no_dsn()
+
     def block(self, line: Line) -> AbstractContextManager[None]:
         return block(line.conn)
 
     def close(self) -> None:
         pass
+
+
+def no_dsn() -> BadValue:
+    """The error of a client whose connection is somebody else's."""
+    return BadValue("no further connection can be made of the one that was given: give a DSN or a pool")
 
 
 @contextmanager

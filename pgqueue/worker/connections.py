@@ -7,16 +7,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Generic, TypeVar
-
-from psycopg.conninfo import make_conninfo
+from typing import Generic, TypeVar
 
 from pgqueue._async.client import AsyncClient
-from pgqueue._async.lenders import Own as AsyncOwn
-from pgqueue._async.lenders import Pool as AsyncPool
 from pgqueue._sync.client import Client
-from pgqueue._sync.lenders import Own, Pool
-from pgqueue.errors import BadValue
 
 C = TypeVar("C", AsyncClient, Client)
 
@@ -53,25 +47,8 @@ class Connections:
 
     def _another(self, kind: type[C]) -> C:
         """A client with a connection of its own."""
-        if self._given is None or isinstance(self._given, str):
-            return kind(self._given)
-        lender = self._given._lender
-        if isinstance(lender, (AsyncOwn, Own)):
-            dsn = lender._dsn
-        elif isinstance(lender, (AsyncPool, Pool)):
-            dsn = _dsn_of(lender._pool)
-        else:
-            raise BadValue("a worker needs a client made of a DSN or a pool, since it opens connections")
-        return kind(dsn, codec=self._given._codec, transaction_pooling=not lender._prepare)
-
-
-def _dsn_of(pool: Any) -> str:
-    """What a pool connects with."""
-    conninfo, options = pool.conninfo, pool.kwargs or {}
-    if callable(conninfo) or callable(options):
-        raise BadValue("the pool's connection parameters are made by a function: give the worker a DSN")
-    ours = ("autocommit", "prepare_threshold", "row_factory", "cursor_factory", "context")
-    return make_conninfo(conninfo, **{name: value for name, value in options.items() if name not in ours})
+        given = self._given
+        return kind(given) if given is None or isinstance(given, str) else given.another(kind)
 
 
 class Spare(Generic[C]):

@@ -38,9 +38,11 @@ class Worker:
         (`client.enable_notify_insert`) is looked at as soon as a message comes
     """
 
-    def __init__(self, server: AsyncClient | Client | str, *, grace: float = 30.0, poll: float = 5.0) -> None:
+    def __init__(
+        self, server: AsyncClient | Client | str | None = None, *, grace: float = 30.0, poll: float = 5.0
+    ) -> None:
         self._server = server
-        self._codec = server._codec if isinstance(server, (AsyncClient, Client)) else JSON
+        self._codec = server.codec if isinstance(server, (AsyncClient, Client)) else JSON
         self._grace = grace
         self._poll = poll
         self._handlers: list[Handler] = []

@@ -89,6 +89,38 @@ def test_messages_sent_by_the_handler_are_in_the_transaction(
 
 
 @both
+@pytest.mark.parametrize("end", ["kept", "rolled back"])
+def test_many_messages_sent_by_the_handler_are_in_the_transaction(
+    worker: Worker, orders: Queue[Any], conn: Connection, coroutine: bool, end: str
+) -> None:
+    """By COPY, which looks for the connection in its own way."""
+
+    async def in_loop(message: AsyncDelivery[Any], own: psycopg.AsyncConnection[Any]) -> None:
+        assert await message.queue.send_bulk(range(1500), delay=60) == 1500
+        await own.execute(NOTE_IF_SEEN, [message.msg_id])
+        if end != "kept":
+            raise ValueError
+
+    def in_thread(message: Delivery[Any], own: psycopg.Connection[Any]) -> None:
+        assert message.queue.send_bulk(range(1500), delay=60) == 1500
+        own.execute(NOTE_IF_SEEN, [message.msg_id])
+        if end != "kept":
+            raise ValueError
+
+    settings: dict[str, Any] = {"transactional": True, "max_deliveries": 1}
+    worker.handler("orders", **settings)(in_loop if coroutine else in_thread)
+    orders.send("go")
+    worker.run(until_empty=True)
+    copied = {"kept": 1500, "rolled back": 0}[end]
+    assert value(conn, "select count(*) from pgmq.q_orders") == copied
+    assert value(conn, "select count(*) from work") == bool(copied)
+    assert value(conn, "select count(*) from pgmq.a_orders") == 1
+
+
+NOTE_IF_SEEN = "insert into work (msg_id) select %s from pgmq.q_orders having count(*) = 1501"
+
+
+@both
 @pytest.mark.parametrize(
     ("error", "left"),
     [
