@@ -80,6 +80,14 @@ class ForeignInstallation(PgqueueError):
     """pgmq lives in this database already: run `pgqueue adopt`."""
 
 
+class CannotAdopt(PgqueueError):
+    """This pgmq cannot be adopted as it is; nothing was changed."""
+
+
+class InTheWay(PgqueueError):
+    """Another transaction holds what is needed."""
+
+
 class TooOld(PgqueueError):
     """The schema in this database is older than this program: run `pgqueue upgrade`."""
 

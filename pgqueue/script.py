@@ -117,6 +117,11 @@ def functions_sql() -> str:
     return _render("functions.sql.jinja")
 
 
+def adopt_sql() -> str:
+    """The installation over a pgmq that is there; its queues are compiled apart."""
+    return _render("adopt.sql.jinja")
+
+
 def uninstall_sql() -> str:
     """What drops an installation of few queues in one go; `pgqueue uninstall` goes in steps."""
     return _render("uninstall.sql.jinja")

@@ -1,0 +1,137 @@
+"""Take locks without making anybody queue behind us, and say who is in the way."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import psycopg
+from psycopg.errors import DeadlockDetected, LockNotAvailable
+
+from pgqueue.errors import InTheWay
+
+T = TypeVar("T")
+
+#: Milliseconds that a lock is waited for: others wait behind us no longer.
+LOCK_WAIT = 300
+#: Milliseconds that a lock is waited for which stands in no reader's or writer's way. Longer than deadlock_timeout, a
+#: second, after which the server ends an autovacuum that holds it.
+LIGHT_LOCK_WAIT = 3000
+#: Seconds that an obstacle is waited for before it is named.
+PATIENCE = 60.0
+
+_OTHERS = """
+select a.pid, a.usename::text, coalesce(a.state, ''), coalesce(left(a.query, 200), ''),
+    coalesce(extract(epoch from clock_timestamp() - a.xact_start), 0)::integer
+from pg_catalog.pg_stat_activity a
+where a.datid = (select d.oid from pg_catalog.pg_database d where d.datname = current_database())
+    and a.pid <> pg_backend_pid()
+    and a.pid <> all(%s)
+    and exists (
+        select from pg_catalog.pg_locks l
+        where l.pid = a.pid
+            and l.granted
+            and (
+                l.locktype = 'virtualxid' and %s
+                or l.locktype = 'relation' and l.database = a.datid and l.relation in (
+                    select c.oid from pg_catalog.pg_class c where c.relnamespace = to_regnamespace('pgmq')
+                )
+            )
+    )
+order by a.xact_start nulls last
+limit 1"""
+
+#: Transactions that run now, by what stays the same as long as they do. What a backend is, not every role may see.
+_RUNNING = """
+select l.virtualtransaction
+from pg_catalog.pg_locks l
+join pg_catalog.pg_stat_activity a on a.pid = l.pid
+where l.locktype = 'virtualxid'
+    and l.granted
+    and l.pid <> pg_backend_pid()
+    and a.datid = (select d.oid from pg_catalog.pg_database d where d.datname = current_database())
+    and a.backend_type is distinct from 'autovacuum worker'"""
+
+
+@dataclass(frozen=True)
+class Blocker:
+    """Another session whose transaction is in the way: `seconds` is how long it has been open."""
+
+    pid: int
+    user: str
+    state: str
+    query: str
+    seconds: int
+
+    def __str__(self) -> str:
+        query = " ".join(self.query.split()) or "a query that this role may not see"
+        return f"pid {self.pid} of {self.user}, {self.state or 'open'} for {self.seconds} s: {query}"
+
+
+def blocker(conn: psycopg.Connection, *ours: int, any_transaction: bool = False) -> Blocker | None:
+    """The longest open transaction that holds a table of schema pgmq, or, if asked for, any at all.
+
+    Args:
+        ours: Process ids of our own other sessions.
+    """
+    row = conn.execute(_OTHERS.encode(), (list(ours), any_transaction)).fetchone()
+    return Blocker(*row) if row else None
+
+
+def briefly(
+    conn: psycopg.Connection,
+    work: Callable[[], T],
+    what: str,
+    *,
+    wait: int = LOCK_WAIT,
+    patience: float | None = None,
+) -> T:
+    """Do work in a transaction that waits for no lock longer than `wait` milliseconds, and again until it is done.
+
+    Args:
+        what: What is being done, for the error.
+        patience: Seconds after which to give up; PATIENCE if not given.
+
+    Raises:
+        InTheWay: others held what is needed all that time; what this work did is undone.
+    """
+    end = time.monotonic() + (PATIENCE if patience is None else patience)
+    pause = 0.05
+    while True:
+        try:
+            with conn.transaction():
+                conn.execute(f"set local lock_timeout = {wait}".encode())
+                return work()
+        except (LockNotAvailable, DeadlockDetected) as error:
+            if time.monotonic() >= end:
+                raise in_the_way(conn, what) from error
+        time.sleep(pause * random.uniform(0.5, 1.5))
+        pause = min(pause * 1.5, 2.0)
+
+
+def in_the_way(conn: psycopg.Connection, what: str, *ours: int, any_transaction: bool = False) -> InTheWay:
+    """The error that says who is in the way of what."""
+    found = blocker(conn, *ours, any_transaction=any_transaction)
+    who = str(found) if found else "another session"
+    return InTheWay(
+        f"{what}: in the way is {who}; wait for it or end it, then run this again: it goes on where it stopped"
+    )
+
+
+def outlive_others(conn: psycopg.Connection, what: str, *, patience: float | None = None) -> None:
+    """Wait until every transaction has ended that runs now in this database: after that nobody is still inside an
+    old function.
+
+    Raises:
+        InTheWay: one of them went on for longer than PATIENCE.
+    """
+    end = time.monotonic() + (PATIENCE if patience is None else patience)
+    old = {row[0] for row in conn.execute(_RUNNING.encode()).fetchall()}
+    while old:
+        old &= {row[0] for row in conn.execute(_RUNNING.encode()).fetchall()}
+        if old and time.monotonic() >= end:
+            raise in_the_way(conn, what, any_transaction=True)
+        time.sleep(0.02)
