@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import click
 
-from pgqueue.cli import bench, doctor, embedded, install, message, queue, send, sql, worker
+from pgqueue.cli import adopt, bench, doctor, embedded, install, message, queue, send, sql, worker
 from pgqueue.cli.output import printable
 from pgqueue.errors import DriverMissing, PgqueueError
 
@@ -120,6 +120,7 @@ for command in (
     doctor.doctor,
     install.compile,
     install.maintain,
+    adopt.adopt,
     sql.sql,
     queue.queue,
     send.send,
