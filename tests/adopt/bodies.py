@@ -4,7 +4,8 @@ A body is keyed by the function's name, or by its name and argument types where 
 in it are filled in by layouts.py with what the version's tables have:
 
     <q> <a>          the queue's and the archive's table, as text to be quoted by %I
-    <columns>        the columns of a message, in the order of pgmq.message_record
+    <claimed>        what read returns: the columns of a message, in the order of pgmq.message_record
+    <all>            what pop and set_vt return: the same, and until 1.10 whatever the table has
     <kept>           the columns that go from a queue to its archive
     <read>           what reading writes besides vt and read_ct
     <headers>        ", headers" where there are headers
@@ -39,7 +40,7 @@ declare
     v_archive_column text := case v_column when 'msg_id' then 'msg_id' else 'archived_at' end;
 begin
     perform pgmq._ensure_pg_partman_installed();
-    execute format('create table pgmq.%I (<q by default>) partition by range (%I)', <q>, v_column);
+    execute format('create table pgmq.%I (<q columns>) partition by range (%I)', <q>, v_column);
     execute format('create table pgmq.%I (<a columns>) partition by range (%I)', <a>, v_archive_column);
     <adding>
     execute format('select %s.create_parent(p_parent_table := %L, p_control := %L, p_interval := %L, p_type := %L)',
@@ -55,9 +56,7 @@ begin
         using queue_name;
 end"""
 
-_READ = """
-begin
-    return query execute format($q$
+_CLAIM = """format($q$
         with picked as (
             select msg_id from pgmq.%1$I where vt <= clock_timestamp() <matching>
             order by msg_id limit $1 for update skip locked
@@ -65,15 +64,38 @@ begin
         update pgmq.%1$I m
         set vt = clock_timestamp() + make_interval(secs => $2), read_ct = m.read_ct + 1 <read>
         from picked where m.msg_id = picked.msg_id
-        returning <m.columns>$q$, <q>) using qty, vt <given>;
+        returning <claimed>$q$, <q>) using qty, vt <given>"""
+
+_READ = f"""
+begin
+    return query execute {_CLAIM};
 end"""
 
-_READ_WITH_POLL = """
+# It does not call read, so that whoever is inside goes on with what he began with.
+_READ_WITH_POLL = f"""
 declare
     v_end timestamptz := clock_timestamp() + make_interval(secs => max_poll_seconds);
+    v_message pgmq.message_record;
 begin
     while clock_timestamp() < v_end loop
-        return query select * from pgmq.read(queue_name, vt, qty <conditional>);
+        for v_message in execute {_CLAIM} loop
+            return next v_message;
+        end loop;
+        exit when found;
+        perform pg_sleep(poll_interval_ms / 1000.0);
+    end loop;
+end"""
+
+# This one does call it.
+_GROUPED_WITH_POLL = """
+declare
+    v_end timestamptz := clock_timestamp() + make_interval(secs => max_poll_seconds);
+    v_message pgmq.message_record;
+begin
+    while clock_timestamp() < v_end loop
+        for v_message in select * from pgmq.read_grouped(queue_name, vt, qty) loop
+            return next v_message;
+        end loop;
         exit when found;
         perform pg_sleep(poll_interval_ms / 1000.0);
     end loop;
@@ -156,7 +178,7 @@ end"""
 _SET_VT = """
 begin
     return query execute format(
-        'update pgmq.%I set vt = $1 where msg_id = any($2) returning <columns>', <q>)
+        'update pgmq.%I set vt = $1 where msg_id = any($2) returning <all>', <q>)
         using <moment>, <ids>;
 end"""
 
@@ -225,13 +247,15 @@ begin
 end""",
     "read": _READ,
     "read_with_poll": _READ_WITH_POLL,
+    "read_grouped": _READ,  # as if all were one group
+    "read_grouped_with_poll": _GROUPED_WITH_POLL,
     "pop": """
 begin
     return query execute format($q$
         delete from pgmq.%1$I where msg_id in (
             select msg_id from pgmq.%1$I where vt <= clock_timestamp()
             order by msg_id limit $1 for update skip locked)
-        returning <columns>$q$, <q>) using <qty>;
+        returning <all>$q$, <q>) using <qty>;
 end""",
     "delete text bigint": """
 declare

@@ -189,15 +189,16 @@ def made_script(version: str) -> str:
 
 
 def upgrade_script(version: str) -> str:
-    """The SQL that takes an installation of this version to 1.11.2, with all its queues: columns come last."""
+    """The SQL that takes an installation of this version to 1.11.2, with all its queues.
+
+    Columns come last; what belonged to the extension still does.
+    """
     old, new = layout(version), layout(UPGRADED_TO)
     added = [table for table in TABLES if table in new.relations and table not in old.relations]
     came = [name for name in ("headers", "last_read_at") if not old.has(name)]  # with 1.5 and 1.10
     columns = [column for name in came for column in new.relations["q_x"] if column.startswith(f"{name} ")]
     loop = [f"alter table pgmq.%1$I add column {column}" for column in columns]
     steps = [_in_every_queue(table, loop) for table in ("q", "a") if loop]
-    if old.owns_queues:
-        steps.insert(0, _RELEASE_ALL.replace("<sequence>", _RELEASE_SEQUENCE if old.owns_sequences else ""))
     if "topic_bindings" in old.relations and "bound_at" not in old.names("topic_bindings"):
         steps.append(
             "alter table pgmq.topic_bindings add column bound_at timestamptz not null default now();"
@@ -249,23 +250,6 @@ begin
     end loop;
 end $do$;"""
 
-_RELEASE_SEQUENCE = (
-    "execute format('alter extension pgmq drop sequence pgmq.%I', lower('q_' || v_queue) || '_msg_id_seq');"
-)
-
-_RELEASE_ALL = """do $do$
-declare
-    v_queue text;
-begin
-    if exists (select from pg_catalog.pg_extension where extname = 'pgmq') then
-        for v_queue in select queue_name from pgmq.meta loop
-            execute format('alter extension pgmq drop table pgmq.%I', lower('q_' || v_queue));
-            execute format('alter extension pgmq drop table pgmq.%I', lower('a_' || v_queue));
-            <sequence>
-        end loop;
-    end if;
-end $do$;"""
-
 
 def _in_every_queue(prefix: str, statements: Sequence[str]) -> str:
     each = "\n        ".join(f"execute format('{s}', lower('{prefix}_' || v_queue));" for s in statements)
@@ -282,17 +266,17 @@ end $do$;"""
 # --- tables and types -------------------------------------------------------------------------------
 
 
-def _column_ddl(column: str, identity: str = "always") -> str:
+def _column_ddl(column: str) -> str:
     """A column of the facts as DDL: they tell an identity and a generated column in words of their own."""
     name, kind = column.split(" ", 1)
     if name == "compiled_regex":
         kind, expression = kind.split(" default ", 1)
         return f"{name} {kind} generated always as ({expression}) stored"
-    return f"{name} {kind.replace('identity always', f'generated {identity} as identity')}"
+    return f"{name} {kind.replace('identity always', 'generated always as identity')}"
 
 
-def _columns_ddl(columns: Iterable[str], identity: str = "always") -> str:
-    return ", ".join(_column_ddl(column, identity) for column in columns)
+def _columns_ddl(columns: Iterable[str]) -> str:
+    return ", ".join(map(_column_ddl, columns))
 
 
 _INDEX = re.compile(r"(UNIQUE )?(?P<name>\w+) ON pgmq\.(?P<table>\w+) (?P<rest>USING \w+ (?P<columns>.*))")
@@ -356,13 +340,13 @@ def _body(made: Layout, name: str, key: str) -> tuple[str, str]:
     body = bodies.PLPGSQL.get(key if exact else name)
     if body is None:
         body = f"begin raise exception 'pgmq.{name} has only its signature in this layout'; end"
-    for mark, text in _marks(made, name).items():
+    for mark, text in _marks(made, key.endswith(" jsonb")).items():
         body = body.replace(f"<{mark}>", text)
     return "plpgsql", body
 
 
-def _marks(made: Layout, name: str) -> dict[str, str]:
-    """What stands for the marks of bodies.py in a version."""
+def _marks(made: Layout, conditional: bool) -> dict[str, str]:
+    """What stands for the marks of bodies.py in a version, and in a function with that parameter or without."""
     headers, last_read, overloaded = (
         made.has("headers"),
         made.has("last_read_at"),
@@ -373,20 +357,18 @@ def _marks(made: Layout, name: str) -> dict[str, str]:
     marks = {
         "q": "pgmq.format_table_name(queue_name, 'q')" if formatted else "lower('q_' || queue_name)",
         "a": "pgmq.format_table_name(queue_name, 'a')" if formatted else "lower('a_' || queue_name)",
-        "columns": ", ".join(columns),
-        "m.columns": ", ".join(f"m.{column}" for column in columns),
+        "claimed": "m.*" if made.version == "1.10.0" else ", ".join(f"m.{column}" for column in columns),
+        "all": ", ".join(columns) if number(made.version) > (1, 10, 0) else "*",
         "kept": ", ".join(columns),
         "q columns": _columns_ddl(made.relations["q_x"]),
-        "q by default": _columns_ddl(made.relations["q_x"], "by default"),
         "a columns": _columns_ddl(made.relations["a_x"]),
         "read": ", last_read_at = clock_timestamp()" if last_read else "",
         "headers": ", headers" if headers else "",
         "header": ", $3" if headers else "",
         "each header": ", unnest(coalesce($3, array[]::jsonb[]))" if headers else "",
         "given headers": ", headers" if headers else "",
-        "matching": "and ($3 = '{}'::jsonb or message @> $3)" if overloaded else "",
-        "given": ", conditional" if overloaded else "",
-        "conditional": ", conditional" if overloaded else "",
+        "matching": "and ($3 = '{}'::jsonb or message @> $3)" if conditional else "",
+        "given": ", conditional" if conditional else "",
         "moment": "delay" if overloaded else "clock_timestamp() + make_interval(secs => delay)",
         "qty": "qty" if number(made.version) >= (1, 7) else "1",
         "metrics": _metrics_tail(made),

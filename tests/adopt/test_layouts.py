@@ -133,7 +133,8 @@ def test_after_an_upgrade_columns_are_in_another_order(conn: Connection, version
         assert sorted(found.relations[table]) == sorted(expected.relations[table])
     assert found.functions == expected.functions
     assert found.indexes == expected.indexes
-    assert found.extension_members == (expected.extension_members if kind == "extension" else [])
+    members = {*expected.extension_members, *layouts.layout(version).extension_members}
+    assert found.extension_members == (sorted(members) if kind == "extension" else [])
     assert rows(conn, "select msg_id, headers from pgmq.read('x', 0, 1)") == []
     assert value(conn, "select pgmq.send('x', '1', '{\"a\": 1}'::jsonb)") == 1
     assert rows(conn, "select msg_id, message, headers from pgmq.read('x', 0, 1)") == [(1, 1, {"a": 1})]
