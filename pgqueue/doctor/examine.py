@@ -72,8 +72,10 @@ def _checked(seen: Survey, checks: tuple[Callable[[Survey], Iterator[Finding]], 
 
 def _looked_into(seen: Survey, queue: Queue, table: Relation, reading: Reading) -> Iterator[Finding]:
     """What is to say of one queue's messages."""
+    if table.locked_by is not None:
+        return
     yield from _found(seen, long_read.__name__, queue.name, lambda: long_read(seen, reading))
-    if table.readable and table.locked_by is None:
+    if table.readable:
         for check in OF_ONE_QUEUE:
             yield from _found(seen, check.__name__, queue.name, lambda check=check: check(seen, queue))  # type: ignore[misc]
 

@@ -8,7 +8,6 @@ holds at this very moment.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -23,16 +22,6 @@ from pgqueue.sqltext import environment, ident, literal
 #: Due waiting messages that a read of ours looks at, at most, when it asks for one: 32 + qty, and one to know of more.
 MOST_DUE = 34
 
-_SOURCES = """
-select p.prosrc
-from pg_proc p
-join pg_namespace n on n.oid = p.pronamespace
-where n.nspname = 'pgmq' and p.proname = 'read'
-"""
-
-#: What the search of every pgmq from 1.3 to 1.13 looks like.
-_SEARCH = re.compile(r"where\s+vt\s*<=\s*clock_timestamp\(\).*order\s+by\s+msg_id.*limit", re.I | re.S)
-
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
@@ -45,10 +34,10 @@ def read_of(survey: Survey, queue: Queue, table: Relation) -> Reading:
     """Measure and count for one queue, in a transaction of its own. What cannot be seen is said in `problem`."""
     name, messages = queue.name, table.rows
     if table.locked_by:
-        return Reading(name, messages, problem=f"{table.locked_by} has locked the table against everybody")
+        return Reading(name, messages, problem=f"{table.locked_by} has locked it")
     if not table.readable:
         return Reading(name, messages, problem=f"this role may not select from {table.sql}")
-    if not survey.ours and not _is_pgmqs(survey):
+    if not survey.ours and not survey.reads_as_pgmq:
         return Reading(name, messages, problem="the function pgmq.read here is not one of pgmq's own")
     try:
         walk = _walk_of_ours(survey, queue, table) if survey.ours else _walk_of_pgmq(survey, table)
@@ -64,11 +53,6 @@ def read_of(survey: Survey, queue: Queue, table: Relation) -> Reading:
 
 def _stopped(survey: Survey) -> str:
     return f"a read took longer than {survey.limits.statement_ms:,} ms, and was stopped"
-
-
-def _is_pgmqs(survey: Survey) -> bool:
-    with survey.look.transaction():
-        return any(_SEARCH.search(row.prosrc) for row in survey.look.rows(_SOURCES))
 
 
 def _walk_of_pgmq(survey: Survey, table: Relation) -> _Walk:

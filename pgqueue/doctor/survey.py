@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -89,6 +90,7 @@ class Survey:
     kind: `pgqueue`, `extension`, `sql`
     version: of the package that installed pgqueue, or of pgmq; None where that cannot be seen
     role: who looks, as SQL writes that name
+    reads_as_pgmq: its function read searches as pgmq's does
     current: it is pgqueue, of the very version of this package
     leaves: partitions by oid, each with the oid of its table
     """
@@ -98,6 +100,7 @@ class Survey:
     kind: str
     version: str | None
     role: str
+    reads_as_pgmq: bool
     queues: tuple[Queue, ...]
     leaves: dict[int, int]
     relations: frozenset[str]
@@ -161,6 +164,7 @@ def survey(look: Look, limits: Limits, queue: str | None = None) -> Survey:
         locks = _locks(look, leaves)
         marks = look.value(_MARKS)
         role = look.value("select quote_ident(current_user)")
+        reads_as_pgmq = any(_SEARCH.search(row.prosrc) for row in look.rows(_READS))
     if extension:
         kind, version = "extension", str(extension[0].extversion)
     elif kinds.ours:
@@ -181,7 +185,18 @@ def survey(look: Look, limits: Limits, queue: str | None = None) -> Survey:
     }
     shapes = {row.name for row in relations if row.queue_like}
     queues = tuple(_chosen(_queues(listed, found, shapes), queue))
-    return Survey(look, limits, kind, version, role, queues, leaves, frozenset(kinds.relations), tuple(notes))
+    return Survey(
+        look,
+        limits,
+        kind,
+        version,
+        role,
+        reads_as_pgmq,
+        queues,
+        leaves,
+        frozenset(kinds.relations),
+        tuple(notes),
+    )
 
 
 def _queues(listed: list[Any] | None, found: dict[str, Relation], shapes: set[str]) -> Iterator[Queue]:
@@ -311,6 +326,16 @@ select coalesce(
     '1.4 or before'
 )
 """
+
+_READS = """
+select p.prosrc
+from pg_proc p
+join pg_namespace n on n.oid = p.pronamespace
+where n.nspname = 'pgmq' and p.proname = 'read'
+"""
+
+#: What the search of every pgmq from 1.3 to 1.13 looks like.
+_SEARCH = re.compile(r"where\s+vt\s*<=\s*clock_timestamp\(\).*order\s+by\s+msg_id.*limit", re.I | re.S)
 
 _META = """
 select m.queue_name::text, lower(m.queue_name) as key, m.is_partitioned, m.is_unlogged

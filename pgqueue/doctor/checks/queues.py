@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgqueue.doctor.findings import Finding, error, warning
+from pgqueue.doctor.checks.sequences import go_on
+from pgqueue.doctor.findings import Finding, error, unseen, warning
 from pgqueue.doctor.survey import KINDS, Queue, Relation, Survey
-from pgqueue.sqltext import ident
+from pgqueue.sqltext import ident, literal
 
 
 def table_missing(survey: Survey) -> Iterator[Finding]:
@@ -26,8 +27,13 @@ def _create_or_forget(queue: Queue) -> str:
     forget = f"delete from pgmq.meta where queue_name = {queue.literal};"
     if queue.is_partitioned:
         return f"{forget}\n-- and then, if it is wanted: select pgmq.create_partitioned({queue.literal});"
-    create = "create_unlogged" if queue.is_unlogged else "create"
-    return f"select pgmq.{create}({queue.literal});\n-- or, if it is not wanted: {forget}"
+    return f"{_create(queue)}\n-- or, if it is not wanted: {forget}"
+
+
+def _create(queue: Queue) -> str:
+    """Makes the table that is missing; its ids go on after those in the archive, if that is there."""
+    create = f"select pgmq.{'create_unlogged' if queue.is_unlogged else 'create'}({queue.literal});"
+    return f"{create}\n{go_on(queue)}" if any(queue.tables) else create
 
 
 def not_registered(survey: Survey) -> Iterator[Finding]:
@@ -79,7 +85,22 @@ def not_a_table(survey: Survey) -> Iterator[Finding]:
                     f"{relation.sql} is a {kind}, not a table",
                     "whoever counts or reads all queues runs what its author wrote, with his own rights",
                     f"-- look at it first: \\d+ {relation.sql}\n"
-                    f"drop {kind} {relation.sql};\nselect pgmq.create({queue.literal});",
+                    f"drop {kind} {relation.sql};\n{_create(queue)}",
+                    queue.name,
+                )
+
+
+def table_locked(survey: Survey) -> Iterator[Finding]:
+    """A table that somebody has locked so that nobody can even read it; it was left alone."""
+    for queue in survey.queues:
+        for relation in (queue.table, queue.archive):
+            if relation is not None and relation.locked_by is not None:
+                yield unseen(
+                    f"{relation.sql}, which {relation.locked_by} has locked against everybody",
+                    "every call that needs it waits until that transaction ends",
+                    "-- who that is, and what it does\n"
+                    f"select * from pg_stat_activity where pid in (\n"
+                    f"    select pid from pg_locks where relation = {literal(relation.sql)}::regclass and granted\n);",
                     queue.name,
                 )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pgqueue.doctor.findings import Finding, error, unseen, warning
 from pgqueue.doctor.survey import Queue, Survey
-from pgqueue.sqltext import literal
+from pgqueue.sqltext import ident, literal
 
 BIGGEST = 2**63 - 1
 
@@ -45,7 +45,7 @@ def sequence_missing(survey: Survey) -> Iterator[Finding]:
             f"{table.sql} has no sequence for msg_id",
             "every send fails",
             f"{default}alter table {table.sql} alter column msg_id set not null;\n"
-            f"alter table {table.sql} alter column msg_id add generated {kind} as identity;\n{_set(queue)}",
+            f"alter table {table.sql} alter column msg_id add generated {kind} as identity;\n{go_on(queue)}",
             queue.name,
         )
 
@@ -76,7 +76,7 @@ def sequence_behind(survey: Survey, queue: Queue) -> Iterator[Finding]:
             yield error(
                 f"the sequence {sequence.name} stands at {used:,}, and there is a message {taken:,}",
                 "sends or archives fail, or two messages get one id",
-                _set(queue),
+                go_on(queue),
                 queue.name,
             )
 
@@ -109,8 +109,8 @@ def _highest(survey: Survey, queue: Queue) -> Iterator[int]:
             yield survey.look.value(f"select coalesce(max(m.msg_id), 0) from {table.sql} m")
 
 
-def _set(queue: Queue) -> str:
-    """Lets the sequence go on after every id that is taken."""
+def go_on(queue: Queue) -> str:
+    """What lets the sequence go on after every id that is taken."""
     highest = [f"(select max(m.msg_id) from {table.sql} m)" for table in queue.tables]
-    table = literal(queue.table.sql) if queue.table else ""
+    table = literal(ident("pgmq", queue.names.table).text)
     return f"select setval(pg_get_serial_sequence({table}, 'msg_id'), greatest({', '.join(highest)}, 1));"
