@@ -8,8 +8,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pgqueue.bench.model import BY_NAME, COMPILED, NOT_COMPILED, PGMQ, Figure, Run
-from pgqueue.bench.workloads import catalogue, cost, crowds, groups, notify, pinned
+from pgqueue.bench.loops import BATCH
+from pgqueue.bench.model import (
+    AGAINST,
+    ASYNC_CLIENT,
+    ASYNC_PSYCOPG,
+    BY_NAME,
+    CLIENT,
+    COMPILED,
+    NOT_COMPILED,
+    PGMQ,
+    PGMQ_CLIENT,
+    PGQUEUER,
+    PROCRASTINATE,
+    PSYCOPG,
+    WORKER,
+    Figure,
+    Run,
+)
+from pgqueue.bench.workloads import catalogue, cost, crowds, groups, notify, pinned, python, worker
 from pgqueue.bench.workloads.expired import QUANTITIES
 from pgqueue.bench.workloads.throughput import IN_THE_SERVER, clients_case
 
@@ -63,9 +80,10 @@ class Bar:
         """Whether a value keeps to the limit."""
         return value >= self.limit if self.relation == AT_LEAST else value <= self.limit
 
-    def needs_pgmq(self) -> bool:
-        """Whether it can be judged only where pgmq was measured too."""
-        return PGMQ in (self.what.side, self.beside.side if self.beside else None)
+    def needs(self) -> list[str]:
+        """Those whom it can be judged without only where nobody asked for them: see model.AGAINST."""
+        sides = (self.what.side, self.beside.side if self.beside else None)
+        return [one for one in AGAINST if one in sides]
 
     def _median(self, run: Run, one: Measured) -> float | None:
         figure: Figure | None = run.figure(self.workload, one.case, one.side, one.measure)
@@ -243,6 +261,43 @@ def _cost() -> Iterator[Bar]:
     yield from _no_dearer("wal", "over pgmq's", cost.KILOBYTE, "WAL a message", BY_NAME, COMPILED)
 
 
+def _python() -> Iterator[Bar]:
+    says = "on one connection: the time of pgmq's client over ours"
+    for measure, limit in (
+        ("send, read, delete", 2.0),
+        ("send, fetch", 2.8),
+        (f"send {python.BULK:,}", 2.0),
+        (f"read and delete {BATCH}", 1.5),
+    ):
+        what, beside = (Measured(python.ONE_CONNECTION, side, measure) for side in (PGMQ_CLIENT, CLIENT))
+        yield Bar("python", f"{says}, {measure}", CLIENT, what, AT_LEAST, limit, "times", beside)
+    for side, raw in ((CLIENT, PSYCOPG), (ASYNC_CLIENT, ASYNC_PSYCOPG)):
+        for measure in ("send, read, delete", "send, fetch"):
+            what, beside = (Measured(python.ONE_CONNECTION, one, measure) for one in (side, raw))
+            says = "on one connection: our time over psycopg's for the same calls"
+            yield Bar("python", f"{says}, {measure}", side, what, AT_MOST, 1.3, "times", beside)
+    yield from _within(
+        "python", python.BEST_WAKE_UP, python.WAKE_UP, python.BEST_WAKE_UP, CLIENT, limit=5, unit="ms"
+    )
+
+
+def _worker() -> Iterator[Bar]:
+    for other, cases in (
+        (PGQUEUER, (*worker.ONE_BY_ONE, *worker.BATCHES)),
+        (PROCRASTINATE, worker.ONE_BY_ONE),
+    ):
+        for case in cases:
+            ours, beside = (Measured(case, side, "messages") for side in (WORKER, other))
+            says = f"handlers that do nothing, 1 and 16 concurrent: our rate over {other}'s"
+            yield Bar("worker", says, WORKER, ours, AT_LEAST, 1, "times", beside)
+    yield from _within(
+        "worker", worker.BEST_WAKE_UP, worker.IDLE, worker.BEST_WAKE_UP, WORKER, limit=5, unit="ms"
+    )
+    yield from _within(
+        "worker", "statements of an idle worker", worker.IDLE, "statements", WORKER, limit=0.34, unit="/s"
+    )
+
+
 BARS: tuple[Bar, ...] = (
     *_cycle(),
     *_fetch(),
@@ -256,6 +311,8 @@ BARS: tuple[Bar, ...] = (
     *_readers(),
     *_partitions(),
     *_cost(),
+    *_python(),
+    *_worker(),
 )
 
 

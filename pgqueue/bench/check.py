@@ -10,7 +10,7 @@ from pgqueue.bench.model import Run
 from pgqueue.errors import BenchError
 
 HOLDS, SHORT, MISSED_AIM = "holds", "SHORT", "aim missed"
-NOT_MEASURED, NO_PGMQ = "NOT MEASURED", "pgmq was not measured"
+NOT_MEASURED = "NOT MEASURED"
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,6 @@ def _verdict(run: Run, bar: Bar, lenient: bool) -> Verdict:
     if value is not None:
         holds = bar.holds(value)
         return Verdict(bar, value, HOLDS if holds else MISSED_AIM if bar.aim else SHORT)
-    if bar.needs_pgmq() and run.options.against is None:
-        return Verdict(bar, None, NO_PGMQ)
+    if absent := [one for one in bar.needs() if one not in run.options.against]:
+        return Verdict(bar, None, f"{absent[0]} was not measured")
     return Verdict(bar, None, "not measured" if lenient or bar.aim else NOT_MEASURED)

@@ -83,7 +83,9 @@ class Databases:
             self.drop_all()
 
     def make(self, what: str) -> Database:
-        """A new database with "pgmq" or "pgqueue" installed, whose sessions have synchronous_commit off.
+        """A new database whose sessions have synchronous_commit off.
+
+        what: "pgmq" or "pgqueue" for one that has it installed; any other word for an empty one.
 
         Raises:
             CannotConnect: the server cannot be reached.
@@ -102,7 +104,7 @@ class Databases:
             conn.execute(off)
         if script is not None:
             database.run(script)
-        else:
+        if what == "pgqueue":
             with psycopg.connect(database.address) as conn:
                 migrate.install(conn)
         return database

@@ -11,7 +11,7 @@ import psycopg
 
 from pgqueue.bench.calls import Caller, message
 from pgqueue.bench.databases import Database, Databases
-from pgqueue.bench.model import BY_NAME, COMPILED, NOT_COMPILED, PGMQ, Figure, Options
+from pgqueue.bench.model import BY_NAME, COMPILED, NOT_COMPILED, PGMQ, PGMQ_CLIENT, Figure, Options
 
 T = TypeVar("T")
 Say = Callable[[str], None]
@@ -22,6 +22,7 @@ class Lab:
 
     options: what was asked for.
     notes: what was left out, for the report.
+    make_database: makes a further one, see Databases.make.
     """
 
     def __init__(self, workload: str, options: Options, databases: Databases, say: Say) -> None:
@@ -29,8 +30,9 @@ class Lab:
         self.options = options
         self.notes: list[str] = []
         self.say = say
+        self.make_database = databases.make
         self.ours = databases.make("pgqueue")
-        self.pgmq = databases.make("pgmq") if options.against == PGMQ else None
+        self.pgmq = databases.make("pgmq") if {PGMQ, PGMQ_CLIENT} & {*options.against} else None
         self._random = random.Random(f"{options.seed} {workload}")
         self._figures: dict[tuple[str, str, str], tuple[str, bool, list[float]]] = {}
 
@@ -76,7 +78,7 @@ class Lab:
     def callers(self, *sides: str) -> list[Caller]:
         """The sides of those named (pgmq, by name and compiled if none is) that this run has."""
         known = {BY_NAME: self.ours, COMPILED: self.ours, NOT_COMPILED: self.ours}
-        if self.pgmq:
+        if self.pgmq and PGMQ in self.options.against:
             known[PGMQ] = self.pgmq
         return [Caller(side, known[side]) for side in sides or (PGMQ, BY_NAME, COMPILED) if side in known]
 

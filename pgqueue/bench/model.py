@@ -11,15 +11,42 @@ from typing import Any
 
 from pgqueue.errors import BenchError
 
-FORMAT = 1
+FORMAT = 2
 
-#: The ways in which a call is made. The first is pgmq's own SQL; the others are ours: pgmq's functions, the
-#: compiled functions of a queue, and pgmq's functions on a queue that is not compiled.
+#: The ways in which a call is made in SQL. The first is pgmq's own SQL; the others are ours: pgmq's functions,
+#: the compiled functions of a queue, and pgmq's functions on a queue that is not compiled.
 PGMQ = "pgmq"
 BY_NAME = "by name"
 COMPILED = "compiled"
 NOT_COMPILED = "not compiled"
-SIDES = (PGMQ, BY_NAME, COMPILED, NOT_COMPILED)
+#: From Python: pgmq's official client, psycopg with the same calls as our client makes, and our client.
+PGMQ_CLIENT = "pgmq-client"
+PSYCOPG = "psycopg"
+ASYNC_PSYCOPG = "async psycopg"
+CLIENT = "client"
+ASYNC_CLIENT = "async client"
+#: Who calls the handlers.
+PGQUEUER = "pgqueuer"
+PROCRASTINATE = "procrastinate"
+WORKER = "worker"
+
+#: What is measured side by side, and in one table of a report.
+FAMILIES = (
+    (PGMQ, BY_NAME, COMPILED, NOT_COMPILED),
+    (PGMQ_CLIENT, PSYCOPG, ASYNC_PSYCOPG, CLIENT, ASYNC_CLIENT),
+    (PGQUEUER, PROCRASTINATE, WORKER),
+)
+#: Others, and which of ours are compared with them.
+RIVALS = {
+    PGMQ: (BY_NAME, COMPILED, NOT_COMPILED),
+    PGMQ_CLIENT: (CLIENT, ASYNC_CLIENT),
+    PSYCOPG: (CLIENT,),
+    ASYNC_PSYCOPG: (ASYNC_CLIENT,),
+    PGQUEUER: (WORKER,),
+    PROCRASTINATE: (WORKER,),
+}
+#: Those that are measured only where they are asked for.
+AGAINST = (PGMQ, PGMQ_CLIENT, PGQUEUER, PROCRASTINATE)
 
 
 @dataclass(frozen=True)
@@ -27,7 +54,7 @@ class Figure:
     """One thing measured, once a turn.
 
     case: the circumstances, such as "4 clients".
-    side: how the calls were made, one of SIDES.
+    side: how the calls were made, one of FAMILIES'.
     values: one a turn, in `unit`.
     more_is_better: as for a rate; less is better for times, bytes and buffers.
     """
@@ -64,7 +91,7 @@ class Options:
     seconds: how long a load of fixed length lasts a turn; None for what each workload has.
     payload_bytes: length of a message's JSON text.
     turns: how often each side is measured, at most.
-    against: "pgmq", or None to measure ours alone.
+    against: those of AGAINST that are measured beside ours.
     seed: of the order of the turns.
     """
 
@@ -73,7 +100,7 @@ class Options:
     seconds: float | None = None
     payload_bytes: int = 100
     turns: int = 5
-    against: str | None = None
+    against: tuple[str, ...] = ()
     seed: int = 0
 
 
@@ -128,7 +155,9 @@ def _run(values: dict[str, Any]) -> Run:
     figures = values.pop("figures")
     return Run(
         **values,
-        options=Options(**{**options, "clients": tuple(options["clients"])}),
+        options=Options(
+            **{**options, "clients": tuple(options["clients"]), "against": tuple(options["against"])}
+        ),
         workloads={name: Outcome(**{**one, "notes": tuple(one["notes"])}) for name, one in workloads.items()},
         figures=tuple(Figure(**{**one, "values": tuple(map(float, one["values"]))}) for one in figures),
     )

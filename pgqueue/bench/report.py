@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pgqueue.bench.bars import bars_table
 from pgqueue.bench.check import Verdict
 from pgqueue.bench.loops import BATCH
-from pgqueue.bench.model import PGMQ, SIDES, Figure, Run
+from pgqueue.bench.model import FAMILIES, RIVALS, Figure, Run
 
 NONE = ""
 
@@ -15,7 +15,7 @@ NONE = ""
 def report(runs: Sequence[tuple[str, Run]]) -> str:
     """What runs measured. runs: each with the name of its file."""
     parts = [_heading(name, run) for name, run in runs]
-    parts += [text for text in (_ratios(runs),) if text]
+    parts += [text for text in (_ratios(runs, other) for other in RIVALS) if text]
     for name, run in runs:
         title = f"Figures ({_label(name, run, runs)})" if len(runs) > 1 else "Figures"
         parts.append(f"## {title}: median (least to most)\n\n{_figures(run)}")
@@ -84,39 +84,45 @@ def _label(name: str, run: Run, runs: Sequence[tuple[str, Run]]) -> str:
     return f"PG {major}" if majors.count(major) == 1 else name
 
 
-def _ratios(runs: Sequence[tuple[str, Run]]) -> str:
-    """How many times ours is ahead of pgmq: its time over ours, or our rate over its."""
-    sides = [side for side in SIDES[1:] if any(one.side == side for _, run in runs for one in run.figures)]
-    columns = [(name, run, side) for name, run in runs for side in sides]
+def _ratios(runs: Sequence[tuple[str, Run]], other: str) -> str:
+    """How many times ours is ahead of another: its time over ours, or our rate over its."""
+    measured = {one.side for _, run in runs for one in run.figures}
+    columns = [(name, run, side) for name, run in runs for side in RIVALS[other] if side in measured]
     rows = []
     for workload, case, measure in _subjects(run for _, run in runs):
-        ratios = [_ratio(run, workload, case, measure, side) for _, run, side in columns]
+        ratios = [_ratio(run, workload, case, measure, other, side) for _, run, side in columns]
         if any(ratios):
             rows.append((workload, case, measure, *ratios))
     if not rows:
         return NONE
     many = len(runs) > 1
     heads = [f"{_label(name, run, runs)}, {side}" if many else side for name, run, side in columns]
-    title = "## Ahead of pgmq, times (its time over ours, or our rate over its)"
+    title = f"## Ahead of {other}, times (its time over ours, or our rate over its)"
     return f"{title}\n\n{table(('workload', 'case', 'measure', *heads), rows)}"
 
 
-def _ratio(run: Run, workload: str, case: str, measure: str, side: str) -> str:
-    pgmq, ours = (run.figure(workload, case, one, measure) for one in (PGMQ, side))
-    if pgmq is None or ours is None or not pgmq.median or not ours.median:
+def _ratio(run: Run, workload: str, case: str, measure: str, other: str, side: str) -> str:
+    theirs, ours = (run.figure(workload, case, one, measure) for one in (other, side))
+    if theirs is None or ours is None or not theirs.median or not ours.median:
         return NONE
-    ratio = pgmq.median / ours.median
+    ratio = theirs.median / ours.median
     return f"{1 / ratio if ours.more_is_better else ratio:.2f}"
 
 
 def _figures(run: Run) -> str:
-    sides = [side for side in SIDES if any(one.side == side for one in run.figures)]
+    tables = [_family(run, family) for family in FAMILIES]
+    return "\n\n".join(text for text in tables if text)
+
+
+def _family(run: Run, family: Sequence[str]) -> str:
+    sides = [side for side in family if any(one.side == side for one in run.figures)]
     rows = []
     for workload, case, measure in _subjects([run]):
         found = [run.figure(workload, case, side, measure) for side in sides]
-        unit = next(one.unit for one in found if one)
-        rows.append((workload, case, measure, unit, *(_spread(one) for one in found)))
-    return table(("workload", "case", "measure", "unit", *sides), rows)
+        if any(found):
+            unit = next(one.unit for one in found if one)
+            rows.append((workload, case, measure, unit, *(_spread(one) for one in found)))
+    return table(("workload", "case", "measure", "unit", *sides), rows) if rows else NONE
 
 
 def _subjects(runs: Iterable[Run]) -> Iterator[tuple[str, str, str]]:

@@ -9,11 +9,12 @@ from datetime import datetime, timezone
 
 import psycopg
 
-from pgqueue.bench.databases import PGMQ_VERSION, Databases, pgmq_sql
+from pgqueue.bench.databases import Databases
 from pgqueue.bench.interrupts import stopping_in_order
 from pgqueue.bench.lab import Lab
 from pgqueue.bench.model import Figure, Options, Outcome, Run
 from pgqueue.bench.pgbench import find_pgbench
+from pgqueue.bench.python_peers import versions
 from pgqueue.bench.workloads import WORKLOADS, Workload
 from pgqueue.dsn import cannot_connect
 from pgqueue.errors import BenchError
@@ -47,14 +48,14 @@ def run(address: str, names: Sequence[str], options: Options, say: Say = lambda 
         say: told what is being done, now and then.
 
     Raises:
-        BenchError: an unknown workload, no pgbench, no pgmq wheel, or a role that may not create databases.
+        BenchError: an unknown workload, no pgbench, a package of others that is not installed, or a role that
+            may not create databases.
         CannotConnect: the server cannot be reached.
         KeyboardInterrupt: Ctrl-C, or as interrupts.Terminated another signal.
     """
     workloads = chosen(names)
     find_pgbench()
-    if options.against:
-        pgmq_sql()
+    others = versions(options.against)
     server = describe(address)
     started, clock = datetime.now(timezone.utc), time.monotonic()
     outcomes: dict[str, Outcome] = {}
@@ -65,7 +66,7 @@ def run(address: str, names: Sequence[str], options: Options, say: Say = lambda 
     return Run(
         started_at=started.isoformat(timespec="seconds"),
         seconds=round(time.monotonic() - clock, 1),
-        versions={"pgqueue": package_version(), **({"pgmq": PGMQ_VERSION} if options.against else {})},
+        versions={"pgqueue": package_version(), **others},
         server=server,
         options=options,
         workloads=outcomes,

@@ -52,9 +52,33 @@ class Clients(click.ParamType):  # type: ignore[type-arg]  # generic in newer cl
         return tuple(int(one) for one in parts)
 
 
+class Against(click.ParamType):  # type: ignore[type-arg]
+    """Names of others: pgmq or pgmq-client,pgqueuer."""
+
+    name = "others"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        if isinstance(value, tuple):
+            return value
+        from pgqueue.bench.model import AGAINST
+
+        names = str(value).split(",")
+        if unknown := [one for one in names if one not in AGAINST]:
+            self.fail(f"{unknown[0]!r} is none of {', '.join(AGAINST)}", param, ctx)
+        return tuple(dict.fromkeys(names))
+
+
 @bench.command()
 @click.argument("workloads", nargs=-1, metavar="[WORKLOAD]...")
-@click.option("--against", type=click.Choice(["pgmq"]), help="Measure pgmq in turns with ours.")
+@click.option(
+    "--against",
+    type=Against(),
+    default=(),
+    show_default=False,
+    help="Measure these in turns with ours, one or several: pgmq, pgmq-client, pgqueuer, procrastinate.",
+)
 @click.option(
     "--seconds",
     type=click.FloatRange(1, 86_400),
@@ -87,7 +111,7 @@ class Clients(click.ParamType):  # type: ignore[type-arg]  # generic in newer cl
 @server_option
 def run(
     workloads: tuple[str, ...],
-    against: str | None,
+    against: tuple[str, ...],
     seconds: float | None,
     clients: tuple[int, ...],
     payload_bytes: int,
@@ -103,11 +127,12 @@ def run(
 
     \b
     Workloads: cycle, fetch, batch, in-flight, delayed, backlog, adopted, expired, pinned, groups,
-    notify, metrics, create, many-queues, readers, partitions, mixed, memory, wal.
+    notify, metrics, create, many-queues, readers, partitions, mixed, memory, wal, python, worker.
 
     \b
     Examples:
       pgqueue bench run --against pgmq --json bench.json
+      pgqueue bench run python worker --against pgmq-client,pgqueuer,procrastinate
       pgqueue bench run cycle wal --scale 0.1 --dsn embedded:
     """
     from pgqueue.bench.interrupts import Terminated

@@ -11,11 +11,11 @@ from click.testing import CliRunner, Result
 
 from pgqueue.bench.bars import BARS
 from pgqueue.bench.databases import PREFIX, Databases
-from pgqueue.bench.model import Figure, Options, Outcome, Run
+from pgqueue.bench.model import AGAINST, Figure, Options, Outcome, Run
 from pgqueue.cli.main import main
 from tests.databases import Cluster, uri
 
-SMALL = Options(scale=0.001, clients=(2,), payload_bytes=40, turns=1, against="pgmq")
+SMALL = Options(scale=0.001, clients=(2,), payload_bytes=40, turns=1, against=("pgmq",))
 
 Bench = Callable[..., Result]
 
@@ -75,7 +75,7 @@ def invented(workload: str = "cycle", values: dict[tuple[str, str, str], float] 
         seconds=61.0,
         versions={"pgqueue": "0.1.0", "pgmq": "1.13.0"},
         server={"version": "15.18", "cores": "2", "fsync": "on"},
-        options=Options(against="pgmq"),
+        options=Options(against=AGAINST),
         workloads={workload: Outcome(61.0)},
         figures=tuple(
             Figure(workload, *key, "µs", (median - 1, median, median + 2)) for key, median in medians.items()

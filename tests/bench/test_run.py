@@ -16,13 +16,14 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from pgqueue.bench import python_peers
 from pgqueue.bench import run as running
 from pgqueue.bench.bars import BARS
 from pgqueue.bench.check import judge
 from pgqueue.bench.databases import Databases
 from pgqueue.bench.interrupts import Terminated, stopping_in_order, undisturbed
 from pgqueue.bench.lab import Lab
-from pgqueue.bench.model import PGMQ, Options, read_run
+from pgqueue.bench.model import AGAINST, Options, read_run
 from pgqueue.bench.workloads import WORKLOADS, Workload
 from pgqueue.errors import BenchError, CannotConnect
 from tests.bench.conftest import SMALL, Bench, left_behind
@@ -46,10 +47,10 @@ def test_so_does_one_with_many_clients(new_server: Callable[..., Server], name: 
 
 
 def every_bar_can_be_judged(address: str, name: str) -> None:
-    run = running.run(address, [name], replace(SMALL, clients=(4, 16)))
+    run = running.run(address, [name], replace(SMALL, clients=(4, 16), against=AGAINST))
     assert run.workloads[name].error is None
     assert {figure.workload for figure in run.figures} == {name}
-    assert any(figure.side == PGMQ for figure in run.figures)
+    assert any(figure.side in AGAINST for figure in run.figures)
     about = [bar for bar in BARS if bar.workload == name]
     assert about or name in NO_BARS
     assert [bar for bar in about if bar.value(run) is None] == []
@@ -200,6 +201,27 @@ def test_without_the_wheel_of_pgmq_it_is_one_line(
     refused = bench("run", "create", "--against", "pgmq", "--dsn", address)
     assert refused.exit_code == 1
     assert "pip install 'pgmq==1.1.4'" in refused.stderr
+
+
+def test_without_the_package_of_another_it_is_one_line(
+    bench: Bench, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(python_peers.PACKAGES, "pgqueuer", "nowhere-to-be-found")
+    refused = bench("run", "create", "--against", "pgqueuer", "--dsn", address)
+    assert refused.exit_code == 1
+    assert refused.stderr == "Error: pgqueuer is not installed: pip install 'pgqueue[bench]'\n"
+
+
+@pytest.mark.parametrize("others", ["", "celery", "pgmq,", "pgmq,PGMQ"])
+def test_others_are_known_ones(bench: Bench, others: str) -> None:
+    refused = bench("run", "cycle", "--against", others)
+    assert refused.exit_code == 2
+    assert "is none of pgmq, pgmq-client, pgqueuer, procrastinate" in refused.stderr
+
+
+def test_the_help_names_all_others(bench: Bench) -> None:
+    text = " ".join(bench("run", "--help").stdout.split()).replace("pgmq- client", "pgmq-client")
+    assert f"one or several: {', '.join(AGAINST)}." in text
 
 
 @pytest.mark.parametrize("clients", ["0", "x", "4,", "-1", "4;5"])

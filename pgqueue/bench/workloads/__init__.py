@@ -16,7 +16,9 @@ from pgqueue.bench.workloads import (
     notify,
     partitions,
     pinned,
+    python,
     throughput,
+    worker,
 )
 
 
@@ -56,5 +58,7 @@ WORKLOADS = {
         Workload("mixed", "a steady load: how long each call takes", 65, mixed.mixed),
         Workload("memory", "what a session holds for each queue", 15, cost.memory),
         Workload("wal", "WAL of a message of 1 kB", 20, cost.wal),
+        Workload("python", "calls from Python, beside psycopg and pgmq's client", 45, python.python),
+        Workload("worker", "messages through handlers that do nothing", 150, worker.worker),
     )
 }
