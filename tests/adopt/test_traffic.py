@@ -34,7 +34,7 @@ def test_without_a_fault_it_comes_out_even(old_db: Database) -> None:
     assert done.sent >= 100 and done.handled == done.sent
     ways = {what for _, what in traffic.ledger.waits}
     assert ways >= {"send", "send_batch", "send later", "send taken back", "sends in a transaction"}
-    assert ways >= {"read", "read_with_poll", "deleted", "archived"}
+    assert ways >= {"read", "read_with_poll", "pop", "set_vt", "deleted", "archived"}
     assert any(delivery.read_ct > 1 for delivery in traffic.ledger.deliveries), "leases ran out"
 
 
@@ -48,6 +48,14 @@ def test_a_backlog_stays(old_db: Database) -> None:
     assert value(old_db.connect(), "select count(*) from pgmq.q_x") > 500
 
 
+GIVE_AGAIN = """
+    update pgmq.q_x set vt = clock_timestamp()
+    where msg_id = (
+        select msg_id from pgmq.q_x
+        where vt > clock_timestamp() + %s * interval '1 second' limit 1 for update skip locked)
+    returning message ->> 'key'"""
+
+
 @pytest.mark.chaos
 def test_faults_are_seen(old_db: Database) -> None:
     """A lost message, one delivered twice, a lock that is held."""
@@ -59,15 +67,9 @@ def test_faults_are_seen(old_db: Database) -> None:
             "delete from pgmq.q_x where msg_id = (select min(msg_id) from pgmq.q_x where vt > clock_timestamp())"
             " returning message ->> 'key'",
         )
-        given_twice = []
-        while not given_twice:
-            given_twice = column(
-                conn,
-                "update pgmq.q_x set vt = clock_timestamp() where msg_id = (select msg_id from pgmq.q_x"
-                " where vt > clock_timestamp() + %s * interval '1 second' limit 1 for update skip locked)"
-                " returning message ->> 'key'",
-                LEASE / 2,
-            )
+        given_twice: set[str] = set()
+        while not any(d.key in given_twice and d.read_ct > 1 for d in traffic.ledger.deliveries):
+            given_twice |= set(column(conn, GIVE_AGAIN, LEASE / 2))
         traffic.go_on(20)
         with conn.transaction():
             do(conn, "lock table pgmq.q_x in access exclusive mode")
@@ -76,7 +78,7 @@ def test_faults_are_seen(old_db: Database) -> None:
     done = report(traffic)
     assert done.errors == []
     assert done.lost == [f"{key} was committed, and is gone" for key in gone]
-    assert done.doubled and all(fault.startswith(f"{given_twice[0]} was ") for fault in done.doubled)
+    assert done.doubled and {fault.split()[0] for fault in done.doubled} <= given_twice
     assert done.wait > 1 and not done.even()
 
 

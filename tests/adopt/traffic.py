@@ -36,6 +36,27 @@ PAUSE = 0.003  # seconds between two steps of one client
 LEASE, SHORT_LEASE, DELAY, POLL = 30, 1, 1, 1  # seconds
 
 
+class OldClient(PGMQueue):
+    """The official client as it was before pgmq 1.10: it knows the columns that every version has, by name."""
+
+    def read_batch(self, queue: str, vt: int, batch_size: int) -> list[Message]:  # type: ignore[override]
+        return self._messages("read(%s, %s, %s)", queue, vt, batch_size)
+
+    def read_with_poll(self, *given: object) -> list[Message]:  # type: ignore[override]
+        return self._messages("read_with_poll(%s, %s, %s, %s, %s)", *given)
+
+    def pop(self, queue: str) -> Message | None:  # type: ignore[override]
+        return next(iter(self._messages("pop(%s)", queue)), None)
+
+    def set_vt(self, queue: str, msg_id: int, vt: int) -> Message | None:  # type: ignore[override]
+        return next(iter(self._messages("set_vt(%s, %s, %s)", queue, msg_id, vt)), None)
+
+    def _messages(self, call: str, *given: object) -> list[Message]:
+        query = f"select msg_id, read_ct, enqueued_at, vt, message from pgmq.{call}"
+        rows = self._execute_with_result(query, given)
+        return [Message(row[0], row[1], row[2], None, row[3], row[4], None) for row in rows]
+
+
 class Traffic:
     """See the module.
 
@@ -64,7 +85,9 @@ class Traffic:
         self._sent_all, self._over = threading.Event(), threading.Event()
         with psycopg.connect(dsn) as conn:
             query = "select attname from pg_attribute where attrelid = 'pgmq.message_record'::regclass"
-            self._columns = {name for (name,) in conn.execute(query)}
+            columns = {name for (name,) in conn.execute(query)}
+        self._headers = {"h": 1} if "headers" in columns else None
+        self._kind = PGMQueue if "last_read_at" in columns else OldClient
         self._producer = threading.Thread(target=self._produce)
         steps = (self._delete, self._archive, self._let_run_out)
         self._consumers = [threading.Thread(target=self._consume, args=[step]) for step in steps]
@@ -125,12 +148,12 @@ class Traffic:
     @contextlib.contextmanager
     def _client(self) -> Iterator[PGMQueue]:
         with ConnectionPool(self.dsn, min_size=1, max_size=1, num_workers=1, open=True) as pool:
-            yield PGMQueue(pool=pool, init_extension=False)
+            yield self._kind(pool=pool, init_extension=False)
 
     # --- the producer -----------------------------------------------------------------------------
 
     def _produce(self) -> None:
-        headers = {"h": 1} if "headers" in self._columns else None
+        headers = self._headers
         with self._client() as client:
             ways: list[Callable[[], None]] = [
                 lambda: self._send("send", 1, lambda m: client.send(self.queue, m[0])),
@@ -186,6 +209,8 @@ class Traffic:
                 step(client, turn)
 
     def _delete(self, client: PGMQueue, turn: int) -> None:
+        if turn % 5 == 4:
+            self._pop(client)
         messages = self._read(client, LEASE, qty=1 + turn % 4)
         if turn % 2:
             self._handle_all("deleted", messages, lambda ids: client.delete_batch(self.queue, ids))
@@ -204,21 +229,28 @@ class Traffic:
         messages = self._read(client, SHORT_LEASE, qty=2)
         last = turn % 2 or self._sent_all.is_set()
         kept = [message for message in messages if last or message.read_ct > 1]
+        for m in kept[:1]:
+            self._timed("set_vt", lambda: client.set_vt(self.queue, m.msg_id, LEASE))  # noqa: B023  # called at once
         self._handle_each("deleted", kept, lambda msg_id: client.delete(self.queue, msg_id))
+
+    def _pop(self, client: PGMQueue) -> None:
+        m = self._timed("pop", lambda: client.pop(self.queue))
+        if m is not None:
+            key, now = _key(m), _now()
+            if m.vt > now or not _whole(m) or not (self.backlog or key in self.ledger.tried):
+                self.ledger.errors.append(f"{key} was popped while leased, or not as it was sent")
+            self.ledger.handled.append(Handled(key, now, "deleted"))
 
     def _read(self, client: PGMQueue, lease: int, qty: int, poll: bool = False) -> list[Message]:
         asked = _now()
-        given = (self.queue, lease, qty, *((POLL, 50) if poll else ()))
-        what, told_to_wait = ("read_with_poll", POLL) if poll else ("read", 0)
-        if "last_read_at" not in self._columns:
-            found = self._timed(what, lambda: _old_read(client, what, given), told_to_wait)
-        elif poll:
-            found = self._timed(what, lambda: client.read_with_poll(*given), told_to_wait)
+        if poll:
+            call = lambda: client.read_with_poll(self.queue, lease, qty, POLL, 50)  # noqa: E731
+            found = self._timed("read_with_poll", call, told_to_wait=POLL)
         else:
-            found = self._timed(what, lambda: client.read_batch(*given))
+            found = self._timed("read", lambda: client.read_batch(self.queue, lease, qty))
         for m in found or ():
-            whole = m.message in ({}, _body(_key(m)))
-            delivery = Delivery(_key(m), m.read_ct, m.vt - timedelta(seconds=lease), m.vt, asked, whole)
+            began = m.vt - timedelta(seconds=lease)
+            delivery = Delivery(_key(m), m.read_ct, began, m.vt, asked, _whole(m))
             self.ledger.deliveries.append(delivery)
             if m.message == {} and self.backlog:
                 self.ledger.tried.add(_key(m))
@@ -254,14 +286,11 @@ def _body(key: str) -> Body:
     return {"key": key, "text": key * 8}
 
 
+def _whole(message: Message) -> bool:
+    """Whether it is as it was sent."""
+    return message.message in ({}, _body(_key(message)))
+
+
 def _key(message: Message) -> str:
     """What names a message in the ledger: the producer's key; one of the backlog by its id."""
     return str(message.message.get("key", f"b{message.msg_id}"))
-
-
-def _old_read(client: PGMQueue, function: str, given: tuple[object, ...]) -> list[Message]:
-    """Reads as a client did before 1.10: by the names of the columns that every version has."""
-    marks = ", ".join(["%s"] * len(given))
-    query = f"select msg_id, read_ct, enqueued_at, vt, message from pgmq.{function}({marks})"
-    rows = client._execute_with_result(query, given)
-    return [Message(row[0], row[1], row[2], None, row[3], row[4], None) for row in rows]
