@@ -793,15 +793,30 @@ declare
     v_now bigint := date_part('epoch', clock_timestamp()) * 1000000;
     v_gap bigint;
     v_interval bigint;
+    v_last timestamptz;
 begin
     v_gap := v_now - coalesce(pg_sequence_last_value(v_sequence), 0);
-    select t.throttle_interval_ms * 1000::bigint into v_interval
+    select t.throttle_interval_ms * 1000::bigint, t.last_notified_at
+    into v_interval, v_last
     from pgmq.notify_insert_throttle t
     where t.queue_name = v_queue_name;
     -- A stamp in the future, of a clock set back, does not silence the queue.
     if v_gap < 0 or v_gap >= v_interval then
         perform setval(v_sequence, v_now);
         perform pg_notify('pgmq.' || v_table || '.' || tg_op, null);
+        if v_last < clock_timestamp() - interval '1 minute'
+            and current_setting('transaction_isolation') = 'read committed'
+        then
+            -- For who reads pgmq's column: a minute behind at most. A row that another has locked is not waited for.
+            update pgmq.notify_insert_throttle t
+            set last_notified_at = to_timestamp(v_now / 1e6::float8)
+            where t.queue_name = (
+                select l.queue_name
+                from pgmq.notify_insert_throttle l
+                where l.queue_name = v_queue_name
+                for no key update skip locked
+            );
+        end if;
     end if;
     return null;
 end
@@ -2112,6 +2127,8 @@ begin
                         )
                         union all
                         (select d.msg_id, d.key from unnest($4, $5) as d (msg_id, key) order by d.key)
+                        order by key
+                        offset 0
                     ) c
                     join pgmq.%1$I m on m.msg_id = c.msg_id
                     where m.vt <= $1
@@ -2137,6 +2154,8 @@ begin
                         )
                         union all
                         (select d.msg_id, d.key from unnest($4, $5) as d (msg_id, key) order by d.key)
+                        order by key
+                        offset 0
                     ) c
                     join pgmq.%1$I m on m.msg_id = c.msg_id
                     where m.vt <= $1
@@ -2567,6 +2586,8 @@ begin
                 )
                 union all
                 (select d.msg_id, d.key from unnest(v_due, v_keys) as d (msg_id, key) order by d.key)
+                order by key
+                offset 0
             ) c
             join pgmq.%1$I m on m.msg_id = c.msg_id
             where m.vt <= v_ts
@@ -4890,6 +4911,8 @@ begin
                 )
                 union all
                 (select d.msg_id, d.key from unnest(v_due, v_keys) as d (msg_id, key) order by d.key)
+                order by key
+                offset 0
             ) c
             join pgmq.q_orders m on m.msg_id = c.msg_id
             where m.vt <= v_ts

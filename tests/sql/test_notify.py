@@ -77,6 +77,30 @@ def test_when_listeners_were_told_is_listed(conn: Connection) -> None:
     assert value(conn, f"select clock_timestamp() - ({told}) < interval '10 s'") is True
 
 
+def test_pgmqs_column_says_when_within_a_minute(house: Database, conn: Connection) -> None:
+    """Clients read it. Nobody waits for its row, and no sender fails for it."""
+    told = "select last_notified_at from pgmq.notify_insert_throttle"
+    late = "update pgmq.notify_insert_throttle set last_notified_at = now() - interval '61 s'"
+    is_late = f"select clock_timestamp() - ({told}) > interval '1 minute'"
+    do(conn, "select pgmq.send('q', '1')")
+    assert value(conn, is_late) is False
+    first = value(conn, told)
+    do(conn, "select pgmq.send('q', '2')")
+    assert value(conn, told) == first, "written once a minute"
+    do(conn, late)
+    with house.connect(autocommit=False) as other:
+        do(other, "select from pgmq.notify_insert_throttle for update")
+        do(house.connect(options="-c lock_timeout=2s"), "select pgmq.send('q', '3')")
+    repeatable = house.connect(autocommit=False)
+    do(repeatable, "set transaction isolation level repeatable read")
+    do(repeatable, "select pgmq.send('q', '4')")
+    do(conn, late)
+    repeatable.commit()
+    assert value(conn, is_late) is True
+    do(conn, "select pgmq.send('q', '5')")
+    assert value(conn, is_late) is False
+
+
 def test_capitals_notify_on_the_tables_channel(conn: Connection, listener: Connection) -> None:
     """case 8: the channel has the table's name, in lower case."""
     do(conn, "select pgmq.create('Loud'), pgmq.enable_notify_insert('LOUD', 0)")
