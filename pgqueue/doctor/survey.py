@@ -412,8 +412,11 @@ select
     i.indnatts as columns,
     (select a.attname::text from pg_attribute a where a.attrelid = i.indrelid and a.attnum = i.indkey[0]) as first,
     pg_get_expr(i.indpred, i.indrelid) as condition,
-    concat_ws(
-        '/', c.relam, i.indkey, i.indclass, i.indcollation, i.indoption, i.indexprs, i.indpred, i.indisunique
+    regexp_replace(
+        concat_ws(
+            '/', c.relam, i.indkey, i.indclass, i.indcollation, i.indoption, i.indexprs, i.indpred, i.indisunique
+        ),
+        ':location -?\\d+', '', 'g'
     ) as make,
     pg_stat_get_numscans(i.indexrelid) as scans,
     pg_stat_get_tuples_inserted(i.indrelid) as inserts

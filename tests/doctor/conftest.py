@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -62,11 +63,18 @@ class Patient:
         for statement in statements:
             conn.execute(statement.encode())
 
+    def eventually_well(self, check: str, **how: Any) -> None:
+        """Wait until a check finds nothing more."""
+        deadline = time.monotonic() + 20
+        while found := self.findings(check, **how):
+            assert time.monotonic() < deadline, found
+
     def counted(self, table: str, count: str, least: int) -> None:
         """Wait until the statistics know what this connection did to a table."""
         if self.conn.info.server_version >= 150000:
             self.conn.execute("select pg_stat_force_next_flush()")
-        for _ in range(2000):
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
             with psycopg.connect(
                 self.database.dsn, autocommit=True
             ) as other:  # a collector hears of it at its end
