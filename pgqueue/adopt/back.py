@@ -17,7 +17,7 @@ from pgqueue.adopt.pgmq_sql import pgmq_sql
 from pgqueue.adopt.plan_back import steps_back
 from pgqueue.adopt.refusals_back import reasons_back
 from pgqueue.adopt.survey import UNFINISHED, Found, Queue, survey
-from pgqueue.adopt.waiting import LIGHT_LOCK_WAIT, briefly, outlive_others
+from pgqueue.adopt.waiting import LIGHT_LOCK_WAIT, briefly, outlive_others, unless_dropped
 from pgqueue.errors import CannotAdopt
 from pgqueue.names import object_name
 from pgqueue.sqltext import ident, literal
@@ -66,9 +66,9 @@ def give_back(
         if found.unfinished != "back":
             _prepare(workshop, found, tell)
             tell.begin("swap", 1)
-            briefly(conn, lambda: _change(conn, script, extension), "the change of functions")
+            briefly(conn, lambda: _change(conn, script, extension), "the change of functions", over_all=True)
             tell.done()
-        _finish(workshop, survey(conn), tell)
+        _finish(workshop, tell)
 
 
 # --- before -----------------------------------------------------------------------------------------
@@ -122,11 +122,12 @@ def _prepare(workshop: Workshop, found: Found, tell: Teller) -> None:
     there = indexes.indexes(workshop.conn)
     columns: dict[str, str] = dict(workshop.conn.execute(_PARTITION_COLUMNS).fetchall())
     for queue in found.queues:
-        for wanted in theirs(queue, columns.get(f"q_{queue.name}")):
-            if not wanted.names(there):
-                workshop.build(wanted.index, queue)
-        if _has_our_groups(queue, there):
-            workshop.build(_gin(queue), queue)
+        with unless_dropped(workshop.conn, f"q_{queue.name}"):
+            for wanted in theirs(queue, columns.get(f"q_{queue.name}")):
+                if not wanted.names(there):
+                    workshop.build(wanted.index, queue)
+            if _has_our_groups(queue, there):
+                workshop.build(_gin(queue), queue)
         tell.one_more()
 
 
@@ -189,19 +190,23 @@ def _change(conn: psycopg.Connection, script: str, extension: bool) -> None:
 # --- after ------------------------------------------------------------------------------------------
 
 
-def _finish(workshop: Workshop, found: Found, tell: Teller) -> None:
+def _finish(workshop: Workshop, tell: Teller) -> None:
     conn = workshop.conn
+    outlive_others(conn, "waiting until nobody is inside our functions")
+    found = survey(conn)
+    _prepare(workshop, found, tell)  # a queue that our create made at the last moment
     notified = [queue for queue in found.queues if queue.notifies]
     tell.begin("notify", len(notified))
     for queue in notified:
-        briefly(conn, lambda: _their_trigger(conn, queue), f"notify trigger of queue {queue.name}")  # noqa: B023
+        with unless_dropped(conn, f"q_{queue.name}"):
+            briefly(conn, lambda: _their_trigger(conn, queue), f"notify trigger of queue {queue.name}")  # noqa: B023
         tell.one_more()
     tell.begin("tidy", len(found.queues) + 1)
-    outlive_others(conn, "dropping the compiled functions")
     there = indexes.indexes(conn)
     columns: dict[str, str] = dict(conn.execute(_PARTITION_COLUMNS).fetchall())
     for queue in found.queues:
-        _change_indexes(workshop, queue, there, columns.get(f"q_{queue.name}"))
+        with unless_dropped(conn, f"q_{queue.name}"):
+            _change_indexes(workshop, queue, there, columns.get(f"q_{queue.name}"))
         tell.one_more()
     _drop_compiled(conn)
     briefly(conn, lambda: conn.execute("drop schema pgqueue cascade"), "schema pgqueue", wait=LIGHT_LOCK_WAIT)

@@ -47,20 +47,78 @@ def _named(definition: str, attributes: tuple[str, ...]) -> str:
     return _ALL_COLUMNS.sub(columns, definition)
 
 
+#: Where an older pgmq makes a queue's table the extension's. The lock waits for whoever drops the extension.
+_ADDING = re.compile(r"\bexecute\s+format\s*\(\s*'alter extension pgmq add [^;]*;", re.IGNORECASE)
+_THERE = (
+    "lock table pgmq.meta in row exclusive mode;"
+    " if exists (select from pg_catalog.pg_extension e where e.extname = 'pgmq') then {} end if;"
+)
+
+
+_POLLERS = """
+select format(
+    'create or replace function pgmq.%%I(%%s) returns %%s language plpgsql',
+    p.proname, pg_get_function_arguments(p.oid), pg_get_function_result(p.oid)
+), r.oid::bigint, r.proargnames
+from pg_catalog.pg_proc p
+join pg_catalog.pg_proc r
+    on r.oid = any(%(ours)s::oid[])
+    and r.proname = regexp_replace(p.proname, '_with_poll$', '')
+    and r.proargnames = array_remove(array_remove(p.proargnames, 'max_poll_seconds'), 'poll_interval_ms')
+where p.oid = any(%(ours)s::oid[]) and p.proname ~ '_with_poll$'"""
+
+_POLLER = """
+declare
+    v_end timestamptz := clock_timestamp() + make_interval(secs => max_poll_seconds);
+begin
+    while clock_timestamp() < v_end loop
+        return query execute format('select * from %s({marks})', {reader}::oid::regproc) using {given};
+        exit when found;
+        perform pg_sleep(poll_interval_ms / 1000.0);
+    end loop;
+end
+"""
+
+
+def hold_on_to_readers(conn: psycopg.Connection, found: Found) -> None:
+    """Have pgmq's polls go on with the reader and the type that they began with. Its own look up the type of their
+    record by name once more when it is renamed, even in a call that is running, and would fail on the new one's
+    columns. They do the same as before."""
+    pollers = conn.execute(_POLLERS.encode(), {"ours": [one.oid for one in found.functions]}).fetchall()
+
+    def rewrite() -> None:
+        for header, reader, names in pollers:
+            marks = ", ".join(f"${place}" for place in range(1, len(names) + 1))
+            body = _POLLER.format(marks=marks, reader=reader, given=", ".join(names))
+            conn.execute(f"{header}\nas $body${body}$body$".encode())
+
+    if pollers:
+        briefly(conn, rewrite, "functions of pgmq")
+        outlive_others(conn, "functions of pgmq")
+
+
 def tolerate_release(conn: psycopg.Connection, found: Found) -> None:
-    """Before 1.6 pgmq's drop_queue and detach_archive fail on a queue whose tables have left the extension. These do
-    not: they look first."""
+    """Before 1.6 pgmq's drop_queue and detach_archive fail on a queue whose tables have left the extension, and its
+    create once there is none. These do not: they look first."""
     definitions = {"drop_queue": _text("drop_queue.sql"), "detach_archive": _text("detach_archive.sql")}
-    headers = conn.execute(
-        _HEADERS.encode(), ([one.oid for one in found.functions], list(definitions))
-    ).fetchall()
+    oids = [one.oid for one in found.functions]
+    headers = conn.execute(_HEADERS.encode(), (oids, list(definitions))).fetchall()
+    creators = [str(row[0]) for row in conn.execute(_CREATORS.encode(), (oids,)).fetchall()]
 
     def rewrite() -> None:
         for name, header in headers:
             conn.execute(f"{header}\nas $body$\n{definitions[name]}$body$".encode())
+        for definition in creators:
+            conn.execute(_ADDING.sub(lambda adding: _THERE.format(adding[0]), definition).encode())
 
     briefly(conn, rewrite, "functions of pgmq")
 
+
+_CREATORS = """
+select pg_get_functiondef(p.oid)
+from pg_catalog.pg_proc p
+where p.oid = any(%s::oid[]) and p.proname like 'create%%' and p.prosrc ~* 'alter extension pgmq add'
+    and p.prosrc !~ 'if exists \\(select from pg_catalog.pg_extension e where'"""
 
 _HEADERS = """
 select p.proname::text, format(

@@ -7,7 +7,7 @@ import psycopg
 from pgqueue.adopt import indexes
 from pgqueue.adopt.indexes import Known, Workshop
 from pgqueue.adopt.survey import UNFINISHED, Found, Queue, survey
-from pgqueue.adopt.waiting import LIGHT_LOCK_WAIT, briefly, outlive_others
+from pgqueue.adopt.waiting import LIGHT_LOCK_WAIT, briefly
 from pgqueue.names import object_name
 from pgqueue.sqltext import ident
 
@@ -109,8 +109,7 @@ order by 2"""
 
 
 def clear(conn: psycopg.Connection) -> None:
-    """Drop pgmq's functions and types that nobody can be inside any more, and say that all is done."""
-    outlive_others(conn, "dropping pgmq's old functions")
+    """Drop pgmq's functions and types, which nobody can be inside any more, and say that all is done."""
     found: Found = survey(conn)
     statements = [f"drop function {one.call}" for one in found.functions if one.fate == "left"]
     statements += [str(row[0]) for row in conn.execute(_RETIRED.encode()).fetchall()]

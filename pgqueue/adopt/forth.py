@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import psycopg
@@ -12,7 +12,7 @@ from pgqueue.adopt.indexes import Workshop
 from pgqueue.adopt.plan import Step, steps
 from pgqueue.adopt.refusals import reasons
 from pgqueue.adopt.survey import Found, Queue, survey
-from pgqueue.adopt.waiting import briefly
+from pgqueue.adopt.waiting import briefly, outlive_others, unless_dropped
 from pgqueue.errors import CannotAdopt
 
 #: Told of each step: when it begins (0 done), as it goes on, and when it is done.
@@ -70,14 +70,12 @@ def adopt(
         tell = Teller(plan, watch)
         workshop = Workshop(conn, observer, tell.within)
         while found.unfinished != "forth":
-            _prepare(workshop, found, tell)
+            _prepare(workshop, found.queues, found, tell)
             tell.begin("swap", 1)
-            if briefly(conn, lambda: swap.take_over(conn), "the change of functions"):
+            if briefly(conn, lambda: swap.take_over(conn), "the change of functions", over_all=True):
                 tell.done()
             found = survey(conn)
-        # A queue that was created meanwhile by pgmq's own function is like the others before.
-        _prepare(workshop, found, tell)
-        _finish(workshop, survey(conn), tell)
+        _finish(workshop, found, tell)
 
 
 _HOLDER = """
@@ -136,23 +134,28 @@ class Teller:
             self._watch(self._step, done * 1000, self._total * 1000)
 
 
-def _prepare(workshop: Workshop, found: Found, tell: Teller) -> None:
+def _prepare(workshop: Workshop, queues: Sequence[Queue], found: Found, tell: Teller) -> None:
     """What can be done before, or for queues that came late: indexes, columns, release from the extension."""
     conn = workshop.conn
-    tell.begin("indexes", len(found.queues))
+    tell.begin("indexes", len(queues))
     there = indexes.indexes(conn)
-    for queue in found.queues:
-        for index in _wanted(queue, there):
-            known = there.get(index.name)
-            if known is None or not known.valid:
-                workshop.build(index, queue)
+    for queue in queues:
+        with unless_dropped(conn, f"q_{queue.name}"):
+            for index in _wanted(queue, there):
+                known = there.get(index.name)
+                if known is None or not known.valid:
+                    workshop.build(index, queue)
         tell.one_more()
-    if found.lacking:
-        tell.begin("columns", len(found.lacking))
+    lacking = [queue for queue in queues if queue.lacks_columns]
+    if lacking:
+        tell.begin("columns", len(lacking))
         columns.name_columns(conn, found)
-        for queue in found.lacking:
-            columns.add(conn, queue)
+        for queue in lacking:
+            with unless_dropped(conn, f"q_{queue.name}"):
+                columns.add(conn, queue)
             tell.one_more()
+    if "message_record" in found.replaced_types:
+        columns.hold_on_to_readers(conn, found)
     if found.owned_relations:
         tell.begin("release", 1)
         columns.tolerate_release(conn, found)
@@ -175,22 +178,38 @@ def _wanted(queue: Queue, there: dict[str, indexes.Known]) -> list[indexes.Index
 
 def _finish(workshop: Workshop, found: Found, tell: Teller) -> None:
     conn = workshop.conn
-    tell.begin("compile", len(found.queues))
-    for queue in found.queues:
-        finish.compile_queue(conn, queue)
-        tell.one_more()
+    compiled: set[str] = set()
+    _compile(workshop, found, compiled, tell)
+    # Who was inside pgmq's create at the change has left it after this: no queue is made its way any more.
+    outlive_others(conn, "waiting until nobody is inside pgmq's old functions")
+    found = survey(conn)
+    _compile(workshop, found, compiled, tell)
     notified = [queue for queue in found.queues if queue.notifies]
     tell.begin("notify", len(notified))
     for queue in notified:
-        finish.change_trigger(conn, queue)
+        with unless_dropped(conn, f"q_{queue.name}"):
+            finish.change_trigger(conn, queue)
         tell.one_more()
     tell.begin("tidy", len(found.queues) + 1)
     there = indexes.indexes(conn)
     for queue in found.queues:
-        finish.change_indexes(workshop, queue, there)
-        if queue.grouped:
-            finish.compile_queue(conn, queue)
+        with unless_dropped(conn, f"q_{queue.name}"):
+            finish.change_indexes(workshop, queue, there)
+            if queue.grouped:
+                finish.compile_queue(conn, queue)
         tell.one_more()
     finish.settle_tables(workshop)
     finish.clear(conn)
     tell.done()
+
+
+def _compile(workshop: Workshop, found: Found, compiled: set[str], tell: Teller) -> None:
+    """Compile the queues that were not yet, and bring late ones to what the others are."""
+    queues = [queue for queue in found.queues if queue.name not in compiled]
+    _prepare(workshop, queues, found, tell)
+    tell.begin("compile", len(queues))
+    for queue in queues:
+        with unless_dropped(workshop.conn, f"q_{queue.name}"):
+            finish.compile_queue(workshop.conn, queue)
+        compiled.add(queue.name)
+        tell.one_more()

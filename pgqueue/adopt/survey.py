@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
+from psycopg.errors import InternalError_
+from psycopg.pq import TransactionStatus
 from psycopg.rows import namedtuple_row, scalar_row
 
 from pgqueue.adopt.signatures import ours
@@ -110,6 +112,15 @@ class Found:
 
 def survey(conn: psycopg.Connection) -> Found:
     """Say what is in a database. Reads only; `conn` is in autocommit mode, or in a transaction of its caller's."""
+    while True:
+        try:
+            return _survey(conn)
+        except InternalError_:  # a queue was dropped while it was looked at
+            if conn.info.transaction_status != TransactionStatus.IDLE:
+                raise
+
+
+def _survey(conn: psycopg.Connection) -> Found:
     began = str(_scalar(conn, f"select to_regclass('{UNFINISHED}')") or "")
     unfinished = str(_scalar(conn, f"select way from {UNFINISHED}")) if began else ""
     extension = _scalar(conn, "select extversion from pg_catalog.pg_extension where extname = 'pgmq'")

@@ -34,11 +34,16 @@ limit %s"""
 def release_queues(conn: psycopg.Connection) -> int:
     """Let go of the queues' tables and sequences, which the extension owned before 1.6, some at a time. Dropping the
     extension would drop them. Says how many."""
+    what = "release of the queues' tables from the extension"
+
+    def some() -> int:
+        members = _members(conn, of_queues=True, most=RELEASED_AT_ONCE)
+        _release(conn, members)
+        return len(members)
+
     released = 0
-    while members := _members(conn, of_queues=True, most=RELEASED_AT_ONCE):
-        what = "release of the queues' tables from the extension"
-        briefly(conn, lambda: _release(conn, members), what, wait=LIGHT_LOCK_WAIT)
-        released += len(members)
+    while count := briefly(conn, some, what, wait=LIGHT_LOCK_WAIT, over_all=True):
+        released += count
     return released
 
 

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
 import psycopg
-from psycopg.errors import DeadlockDetected, LockNotAvailable
+from psycopg.errors import (
+    DeadlockDetected,
+    InternalError_,
+    LockNotAvailable,
+    ObjectNotInPrerequisiteState,
+    UndefinedObject,
+    UndefinedTable,
+)
 
 from pgqueue.errors import InTheWay
 
@@ -22,6 +30,10 @@ LOCK_WAIT = 300
 LIGHT_LOCK_WAIT = 3000
 #: Seconds that an obstacle is waited for before it is named.
 PATIENCE = 60.0
+
+#: What going over all queues fails with when one is dropped meanwhile, and how often that may happen.
+_DROPPED = (UndefinedTable, UndefinedObject, ObjectNotInPrerequisiteState, InternalError_)
+MOST_DROPPED = 50
 
 _OTHERS = """
 select a.pid, a.usename::text, coalesce(a.state, ''), coalesce(left(a.query, 200), ''),
@@ -88,18 +100,21 @@ def briefly(
     *,
     wait: int = LOCK_WAIT,
     patience: float | None = None,
+    over_all: bool = False,
 ) -> T:
     """Do work in a transaction that waits for no lock longer than `wait` milliseconds, and again until it is done.
 
     Args:
         what: What is being done, for the error.
         patience: Seconds after which to give up; PATIENCE if not given.
+        over_all: Whether the work goes over all queues: then one that is dropped meanwhile makes it begin again.
 
     Raises:
         InTheWay: others held what is needed all that time; what this work did is undone.
     """
     end = time.monotonic() + (PATIENCE if patience is None else patience)
     pause = 0.05
+    dropped = 0
     while True:
         try:
             with conn.transaction():
@@ -108,8 +123,27 @@ def briefly(
         except (LockNotAvailable, DeadlockDetected) as error:
             if time.monotonic() >= end:
                 raise in_the_way(conn, what) from error
+        except _DROPPED:
+            dropped += 1
+            if not over_all or dropped > MOST_DROPPED:
+                raise
         time.sleep(pause * random.uniform(0.5, 1.5))
         pause = min(pause * 1.5, 2.0)
+
+
+@contextmanager
+def unless_dropped(conn: psycopg.Connection, table: str) -> Iterator[None]:
+    """What fails because the queue was dropped meanwhile has nothing to do any more.
+
+    Args:
+        table: The queue's table in schema pgmq, by its plain name.
+    """
+    try:
+        yield
+    except psycopg.Error:
+        there = "select from pg_catalog.pg_class where relnamespace = 'pgmq'::regnamespace and relname = %s"
+        if conn.closed or conn.execute(there, (table,)).fetchone() is not None:
+            raise
 
 
 def in_the_way(conn: psycopg.Connection, what: str, *ours: int, any_transaction: bool = False) -> InTheWay:
