@@ -3144,7 +3144,7 @@ begin
             );
         end if;
     end if;
-    return null;
+    return new;
 end
 $$;
 

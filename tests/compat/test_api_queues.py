@@ -300,6 +300,14 @@ def test_notification_is_switched_off(q: Api) -> None:
     assert q.rows("select * from pgmq.list_notify_insert_throttles()") == []
 
 
+def test_a_trigger_made_by_hand_lets_messages_through(q: Api) -> None:
+    """Users call pgmq's trigger function from triggers of their own, before the row too."""
+    call = "for each row execute function pgmq.notify_queue_listeners()"
+    q.run(f"create trigger mine before insert on pgmq.q_q {call}")
+    assert q.value("select pgmq.send('q', '1')") == 1
+    assert q.column("select msg_id from pgmq.q_q") == [1]
+
+
 def test_enabling_again_starts_anew(q: Api) -> None:
     for _ in range(2):
         q.run(

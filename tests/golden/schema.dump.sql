@@ -818,7 +818,7 @@ begin
             );
         end if;
     end if;
-    return null;
+    return new;
 end
 $_$;
 
