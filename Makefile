@@ -12,10 +12,10 @@ SEQUENCES  ?= 200
 SEED       ?=
 WORKERS    ?= 2
 TESTS      ?=
-GENERATORS := tools/render.py tools/unasync.py tools/cli_help.py tools/dump_schema.py tools/readme.py tools/bars.py
+GENERATORS := tools/render.py tools/unasync.py tools/cli_help.py tools/dump_schema.py tools/readme.py tools/bars.py tools/sql_reference.py
 QUICK      := not chaos and not scale and not matrix
 
-.PHONY: help demo test test-all matrix compat adopt-matrix lint format generate clean
+.PHONY: help demo test test-all matrix compat adopt-matrix docs lint format generate clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ lint: $(VENV)/.dev  ## ruff, mypy, floors, the SQL, and that every generated fil
 	$(BIN)/lint-imports
 	@for tool in $(GENERATORS); do echo "$$tool --check"; $(BIN)/python $$tool --check; done
 	$(BIN)/python tools/lint_sql.py
+
+docs: $(VENV)/.dev  ## the site of docs/ into build/site; any warning fails it
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --clean
 
 format: $(VENV)/.dev  ## lay the Python out as ruff does
 	$(BIN)/ruff check --fix .

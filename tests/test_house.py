@@ -116,7 +116,8 @@ def test_public_functions_stand_beside_one_another() -> None:
 # --- generated files, floors ----------------------------------------------------------------------
 
 GENERATORS = [
-    f"tools/{name}.py" for name in ("render", "unasync", "cli_help", "dump_schema", "readme", "bars")
+    f"tools/{name}.py"
+    for name in ("render", "unasync", "cli_help", "dump_schema", "readme", "bars", "sql_reference")
 ]
 
 

@@ -1,7 +1,7 @@
-"""Write tests/golden/cli-help.txt: the help of every command, as users see it.
+"""Write the help of every command, as users see it: tests/golden/cli-help.txt, and docs/cli.md for the site.
 
-tools/cli_help.py          write the file
-tools/cli_help.py --check  write nothing; exit 1 if the file differs from what would be written
+tools/cli_help.py          write the files
+tools/cli_help.py --check  write nothing; exit 1 if one differs from what would be written
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ import click
 
 from pgqueue.cli.main import main as program
 
-GOLDEN = Path(__file__).resolve().parent.parent / "tests" / "golden" / "cli-help.txt"
+ROOT = Path(__file__).resolve().parent.parent
+GOLDEN = ROOT / "tests" / "golden" / "cli-help.txt"
+PAGE = ROOT / "docs" / "cli.md"
 WIDTH = 100
 
 
@@ -38,14 +40,28 @@ def text() -> str:
     return "\n".join(f"$ {name} --help\n{help_of(name, command)}\n" for name, command in commands())
 
 
+def page() -> str:
+    """The page of the site: a heading for each command."""
+    parts = [
+        "<!-- Made by tools/cli_help.py: change the commands in pgqueue/cli, not this page. -->",
+        "# Command line",
+        "The server is the one of `--dsn`, else of `PGQUEUE_DSN`, `DATABASE_URL`, or libpq's own variables.\n"
+        "Exit codes: 0 for success, 1 for an error, told in one line, 2 for words that are not understood.",
+    ]
+    for name, command in commands():
+        parts += [f"## {name}", f"```text\n{help_of(name, command)}\n```"]
+    return "\n\n".join(parts) + "\n"
+
+
 def main(arguments: list[str]) -> int:
-    if "--check" not in arguments:
-        GOLDEN.write_text(text(), encoding="utf-8")
-        return 0
-    if GOLDEN.exists() and GOLDEN.read_text(encoding="utf-8") == text():
-        return 0
-    print(f"cli_help: {GOLDEN.name} is not current: run tools/cli_help.py", file=sys.stderr)
-    return 1
+    stale = False
+    for path, wanted in ((GOLDEN, text()), (PAGE, page())):
+        if "--check" not in arguments:
+            path.write_text(wanted, encoding="utf-8")
+        elif not path.exists() or path.read_text(encoding="utf-8") != wanted:
+            print(f"cli_help: {path.name} is not current: run tools/cli_help.py", file=sys.stderr)
+            stale = True
+    return int(stale)
 
 
 if __name__ == "__main__":
