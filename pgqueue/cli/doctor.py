@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -66,8 +68,8 @@ def doctor(queue: str | None, fail_on: str, as_json: bool, dsn: str | None) -> N
     """
     from pgqueue.doctor import Severity, examine
 
-    with server.connection(dsn) as conn:
-        report = examine(conn, queue)
+    with server.connection(dsn) as conn, _bar() as progress:
+        report = examine(conn, queue, progress=progress)
     if as_json:
         print_json(_lines(report))
     else:
@@ -75,6 +77,20 @@ def doctor(queue: str | None, fail_on: str, as_json: bool, dsn: str | None) -> N
     if fail_on != NEVER and any(one.severity >= Severity[fail_on.upper()] for one in report.findings):
         note(f"unwell: {_counted(report.findings)}")
         raise click.exceptions.Exit(1)
+
+
+@contextmanager
+def _bar() -> Iterator[Callable[[int, int], None]]:
+    """A bar on stderr, if that is a terminal."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield lambda done, of: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress
+
+    with Progress(BarColumn(), MofNCompleteColumn(), console=Console(stderr=True), transient=True) as bars:
+        bar = bars.add_task("", total=None)
+        yield lambda done, of: bars.update(bar, completed=done, total=of)
 
 
 def _lines(report: Report) -> Iterator[dict[str, Any]]:

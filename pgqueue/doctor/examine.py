@@ -11,9 +11,10 @@ import psycopg
 from pgqueue.doctor.checks import OF_INSTALLATION, OF_ONE_QUEUE, OF_QUEUES
 from pgqueue.doctor.checks.reads import long_read
 from pgqueue.doctor.findings import Finding, Limits, Reading, Report, by_severity, unseen
+from pgqueue.doctor.installation import survey
 from pgqueue.doctor.look import Look
 from pgqueue.doctor.reading import read_of
-from pgqueue.doctor.survey import Queue, Relation, Survey, survey
+from pgqueue.doctor.survey import Queue, Relation, Survey
 
 Progress = Callable[[int, int], None]
 

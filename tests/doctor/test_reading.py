@@ -8,9 +8,10 @@ import psycopg
 import pytest
 
 from pgqueue.doctor import Limits, Reading, Severity
+from pgqueue.doctor.installation import survey
 from pgqueue.doctor.look import Look
 from pgqueue.doctor.reading import MOST_DUE, _walk_of_ours, read_of
-from pgqueue.doctor.survey import Survey, survey
+from pgqueue.doctor.survey import Survey
 from tests.doctor.conftest import Make, Patient
 
 #: Rows that this session fetched from the table.

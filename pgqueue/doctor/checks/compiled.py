@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from pgqueue.doctor.findings import Finding, info, warning
 from pgqueue.doctor.survey import Queue, Survey
 from pgqueue.names import FLOOR_SEQUENCES, MAX_COMPILED_BYTES
 from pgqueue.sqltext import literal
+
+AT_ONCE = 100
 
 #: As pgqueue._compile goes about it.
 _UNLIKE = """
@@ -68,11 +71,9 @@ order by o.key
 
 def compiled_missing(survey: Survey) -> Iterator[Finding]:
     """A queue that should be compiled, and lacks functions or sequences."""
-    keys = _compilable(survey)
-    if not keys:
-        return
-    lost = {row.key for row in survey.look.rows(_UNLIKE, keys) if row.missing}
-    lost |= {row.key for row in survey.look.rows(_SEQUENCES, keys, list(FLOOR_SEQUENCES))}
+    lost = {row.key for row in _unlike(survey) if row.missing}
+    if keys := _compilable(survey):
+        lost |= {row.key for row in survey.look.rows(_SEQUENCES, keys, list(FLOOR_SEQUENCES))}
     for queue in _of(survey, lost):
         yield warning(
             "compiled functions or their sequences are missing",
@@ -84,8 +85,7 @@ def compiled_missing(survey: Survey) -> Iterator[Finding]:
 
 def compiled_stale(survey: Survey) -> Iterator[Finding]:
     """Compiled functions that are not what compiling would make now."""
-    keys = _compilable(survey)
-    stale = {row.key for row in survey.look.rows(_UNLIKE, keys) if not row.missing} if keys else set()
+    stale = {row.key for row in _unlike(survey) if not row.missing}
     for queue in _of(survey, stale):
         yield warning(
             "compiled functions are not as they would be made now",
@@ -117,6 +117,13 @@ def compiled_left_over(survey: Survey) -> Iterator[Finding]:
             "they do no harm, and no good",
             f"select pgqueue._forget({literal(row.key)});",
         )
+
+
+def _unlike(survey: Survey) -> Iterator[Any]:
+    """Compiled functions that are missing or stale. A few queues at a time, so that no question takes long."""
+    keys = _compilable(survey)
+    for first in range(0, len(keys), AT_ONCE):
+        yield from survey.look.rows(_UNLIKE, keys[first : first + AT_ONCE])
 
 
 def _compilable(survey: Survey) -> list[str]:

@@ -19,9 +19,10 @@ CONDITIONS = {
 
 def key_missing(survey: Survey) -> Iterator[Finding]:
     """A plain queue's table without an index that finds a message by its id."""
-    found = _by_table(survey)
     for queue, table in survey.by_table.values():
-        if table.kind == "p" or any(one.is_unique and one.first == "msg_id" for one in found[table.oid]):
+        if table.kind == "p" or any(
+            one.is_unique and one.first == "msg_id" for one in survey.indexes_of[table.oid]
+        ):
             continue
         key = ident(f"{table.name[:58]}_pkey")
         yield error(
@@ -83,7 +84,7 @@ def index_twice(survey: Survey) -> Iterator[Finding]:
     for queue, table in survey.by_table.values():
         kept: dict[str, Any] = {}
         # What a constraint or a read of ours needs stays, else the older one.
-        mine = _by_table(survey)[table.oid]
+        mine = survey.indexes_of[table.oid]
         for one in sorted(mine, key=lambda one: not (one.constraint or _is_ours(queue, one.name))):
             if one.make not in kept:
                 kept[one.make] = one
@@ -144,14 +145,6 @@ def _is_ours(queue: Queue, name: str) -> bool:
 def _name(queue: Queue, kind: str) -> str:
     prefix, suffix = INDEXES[kind]
     return object_name(prefix, queue.key, suffix)
-
-
-def _by_table(survey: Survey) -> dict[int, list[Any]]:
-    found: dict[int, list[Any]] = {oid: [] for oid in survey.oids}
-    for one in survey.indexes:
-        if one.table in found:
-            found[one.table].append(one)
-    return found
 
 
 def _online(table: Relation) -> str:

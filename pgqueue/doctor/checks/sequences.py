@@ -11,22 +11,6 @@ from pgqueue.sqltext import ident, literal
 
 BIGGEST = 2**63 - 1
 
-_SEQUENCE = """
-select
-    s.oid,
-    format('%%I.%%I', n.nspname, s.relname) as name,
-    q.seqmax as most,
-    has_sequence_privilege(s.oid, 'usage, select') as readable
-from pg_attribute a
-join pg_depend d
-    on d.refclassid = 'pg_class'::regclass and d.refobjid = a.attrelid and d.refobjsubid = a.attnum
-    and d.classid = 'pg_class'::regclass and d.deptype in ('i', 'a')
-join pg_class s on s.oid = d.objid and s.relkind = 'S'
-join pg_namespace n on n.oid = s.relnamespace
-join pg_sequence q on q.seqrelid = s.oid
-where a.attrelid = %s and a.attname = 'msg_id'
-"""
-
 
 def sequence_missing(survey: Survey) -> Iterator[Finding]:
     """A queue's table that hands out no msg_id."""
@@ -94,7 +78,7 @@ def sequence_hidden(survey: Survey, queue: Queue) -> Iterator[Finding]:
 
 
 def _sequences(survey: Survey, queue: Queue) -> list[Any]:
-    return survey.look.rows(_SEQUENCE, queue.table.oid) if queue.table else []
+    return survey.sequences.get(queue.table.oid, []) if queue.table else []
 
 
 def _readable(survey: Survey, queue: Queue) -> list[Any]:
@@ -103,9 +87,9 @@ def _readable(survey: Survey, queue: Queue) -> list[Any]:
 
 def _highest(survey: Survey, queue: Queue) -> Iterator[int]:
     """The highest id in the table and in the archive, where an index finds it."""
-    indexed = {one.table for one in survey.indexes if one.first == "msg_id" and one.valid}
     for table in queue.tables:
-        if table.oid in indexed and table.readable:
+        indexed = any(one.first == "msg_id" and one.valid for one in survey.indexes_of[table.oid])
+        if indexed and table.readable:
             yield survey.look.value(f"select coalesce(max(m.msg_id), 0) from {table.sql} m")
 
 
