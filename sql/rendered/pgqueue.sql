@@ -3969,7 +3969,7 @@ begin
     set throttle_interval_ms = update_notify_insert.throttle_interval_ms, last_notified_at = to_timestamp(0)
     where t.queue_name = v_registered;
     if not found then
-        raise exception 'queue "%" does not have notify_insert enabled. Enable it first using pgmq.enable_notify_insert()', queue_name;
+        raise exception 'Queue "%" does not have notify_insert enabled. Enable it first using pgmq.enable_notify_insert()', queue_name;
     end if;
     perform setval(pgqueue._notified(lower(v_registered)), 0);
 end

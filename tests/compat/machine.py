@@ -1,4 +1,4 @@
-"""Plays random call sequences on pgmq and on pgqueue, and compares every result and SQLSTATE.
+"""Plays random call sequences on pgmq and on pgqueue, and compares every result, SQLSTATE and error text.
 
     python -m tests.compat.machine --sequences 2000 --seed 1
 
