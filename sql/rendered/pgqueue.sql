@@ -3375,7 +3375,10 @@ begin
         execute format('select pgqueue.%I($1, $2, $3)', v_function)
         into v_msg_id
         using msg, headers, delay;
-        return next v_msg_id;
+        -- none, where a trigger of the user's keeps the message out
+        if v_msg_id is not null then
+            return next v_msg_id;
+        end if;
     else
         return query
         select s.msg_id
@@ -3402,7 +3405,10 @@ begin
         execute format('select pgqueue.%I($1, $2, $3)', v_function)
         into v_msg_id
         using msg, null::jsonb, null::timestamptz;
-        return next v_msg_id;
+        -- none, where a trigger of the user's keeps the message out
+        if v_msg_id is not null then
+            return next v_msg_id;
+        end if;
     else
         return query
         select s.msg_id
@@ -3430,7 +3436,10 @@ begin
         execute format('select pgqueue.%I($1, $2, $3)', v_function)
         into v_msg_id
         using msg, headers, null::timestamptz;
-        return next v_msg_id;
+        -- none, where a trigger of the user's keeps the message out
+        if v_msg_id is not null then
+            return next v_msg_id;
+        end if;
     else
         return query
         select s.msg_id
@@ -3461,7 +3470,10 @@ begin
         execute format('select pgqueue.%I($1, $2, $3)', v_function)
         into v_msg_id
         using msg, null::jsonb, case when delay <> 0 then clock_timestamp() + make_interval(secs => delay) end;
-        return next v_msg_id;
+        -- none, where a trigger of the user's keeps the message out
+        if v_msg_id is not null then
+            return next v_msg_id;
+        end if;
     else
         return query
         select s.msg_id
@@ -3492,7 +3504,10 @@ begin
         execute format('select pgqueue.%I($1, $2, $3)', v_function)
         into v_msg_id
         using msg, null::jsonb, delay;
-        return next v_msg_id;
+        -- none, where a trigger of the user's keeps the message out
+        if v_msg_id is not null then
+            return next v_msg_id;
+        end if;
     else
         return query
         select s.msg_id
@@ -3524,7 +3539,10 @@ begin
         execute format('select pgqueue.%I($1, $2, $3)', v_function)
         into v_msg_id
         using msg, headers, case when delay <> 0 then clock_timestamp() + make_interval(secs => delay) end;
-        return next v_msg_id;
+        -- none, where a trigger of the user's keeps the message out
+        if v_msg_id is not null then
+            return next v_msg_id;
+        end if;
     else
         return query
         select s.msg_id

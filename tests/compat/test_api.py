@@ -42,6 +42,17 @@ def test_send(q: Api, call: str, headers: Any, visible: str) -> None:
     assert q.row(query) == ({"a": 1}, headers, 0, None, True, True)
 
 
+def test_what_a_trigger_keeps_out_is_no_row(q: Api) -> None:
+    """As users do who keep doubles out of a queue."""
+    q.run(
+        "create function veto() returns trigger language plpgsql as $$ begin return null; end $$",
+        "create trigger veto before insert on pgmq.q_q for each row execute function veto()",
+    )
+    assert q.rows("select * from pgmq.send('q', '1')") == []
+    assert q.rows("select * from pgmq.send_batch('q', array['1', '2']::jsonb[])") == []
+    q.run("drop function veto cascade")
+
+
 BATCH = """array['{"a": 1}', '{"a": 2}']::jsonb[]"""
 HEADERS = """array['{"h": 1}', null]::jsonb[]"""
 SEND_BATCHES = {

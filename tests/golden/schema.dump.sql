@@ -1082,7 +1082,10 @@ begin
         execute format('select pgqueue.%I($1, $2, $3)', v_function)
         into v_msg_id
         using msg, null::jsonb, null::timestamptz;
-        return next v_msg_id;
+        -- none, where a trigger of the user's keeps the message out
+        if v_msg_id is not null then
+            return next v_msg_id;
+        end if;
     else
         return query
         select s.msg_id
@@ -1115,7 +1118,10 @@ begin
         execute format('select pgqueue.%I($1, $2, $3)', v_function)
         into v_msg_id
         using msg, null::jsonb, case when delay <> 0 then clock_timestamp() + make_interval(secs => delay) end;
-        return next v_msg_id;
+        -- none, where a trigger of the user's keeps the message out
+        if v_msg_id is not null then
+            return next v_msg_id;
+        end if;
     else
         return query
         select s.msg_id
@@ -1145,7 +1151,10 @@ begin
         execute format('select pgqueue.%I($1, $2, $3)', v_function)
         into v_msg_id
         using msg, headers, null::timestamptz;
-        return next v_msg_id;
+        -- none, where a trigger of the user's keeps the message out
+        if v_msg_id is not null then
+            return next v_msg_id;
+        end if;
     else
         return query
         select s.msg_id
@@ -1178,7 +1187,10 @@ begin
         execute format('select pgqueue.%I($1, $2, $3)', v_function)
         into v_msg_id
         using msg, null::jsonb, delay;
-        return next v_msg_id;
+        -- none, where a trigger of the user's keeps the message out
+        if v_msg_id is not null then
+            return next v_msg_id;
+        end if;
     else
         return query
         select s.msg_id
@@ -1211,7 +1223,10 @@ begin
         execute format('select pgqueue.%I($1, $2, $3)', v_function)
         into v_msg_id
         using msg, headers, case when delay <> 0 then clock_timestamp() + make_interval(secs => delay) end;
-        return next v_msg_id;
+        -- none, where a trigger of the user's keeps the message out
+        if v_msg_id is not null then
+            return next v_msg_id;
+        end if;
     else
         return query
         select s.msg_id
@@ -1244,7 +1259,10 @@ begin
         execute format('select pgqueue.%I($1, $2, $3)', v_function)
         into v_msg_id
         using msg, headers, delay;
-        return next v_msg_id;
+        -- none, where a trigger of the user's keeps the message out
+        if v_msg_id is not null then
+            return next v_msg_id;
+        end if;
     else
         return query
         select s.msg_id
