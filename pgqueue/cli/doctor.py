@@ -126,14 +126,11 @@ def _show(report: Report) -> None:
 
 
 def _counted(findings: Sequence[Finding]) -> str:
-    """1 error, 2 warnings, 1 unseen."""
+    """1 error, 2 warnings, 1 unseen, 3 info."""
     numbers = Counter(one.severity for one in findings)
-    words = {"error": "error", "warning": "warning", "unseen": "thing unseen", "info": "remark"}
-    plural = {"thing unseen": "things unseen"}
     return ", ".join(
-        f"{number} {plural.get(word, word + 's') if number > 1 else word}"
+        f"{number} {severity}{'s' if number > 1 and str(severity) in ('error', 'warning') else ''}"
         for severity, number in sorted(numbers.items(), reverse=True)
-        for word in [words[str(severity)]]
     )
 
 

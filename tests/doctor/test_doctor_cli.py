@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+from pathlib import Path
+from types import ModuleType
+
 import pytest
 
+from pgqueue.doctor import Limits, checks
+from pgqueue.doctor.checks import OF_INSTALLATION, OF_ONE_QUEUE, OF_QUEUES
+from pgqueue.doctor.checks.reads import long_read
+from pgqueue.doctor.reading import MOST_DUE
 from pgqueue.script import package_version
 from tests.cli.conftest import Run
 from tests.databases import Database
@@ -39,7 +48,7 @@ def test_a_healthy_installation(run: Run) -> None:
 
 def test_what_people_see(offline: Run, ill: Patient) -> None:
     done = offline("doctor", "--dsn", ill.database.dsn, code=1)
-    assert done.err == "unwell: 1 error, 1 warning, 1 remark\n"
+    assert done.err == "unwell: 1 error, 1 warning, 1 info\n"
     assert "pgmq 1.13 by its functions, without the extension, in database" in done.out
     assert "A read of x walks 1,152 rows" in done.out and "; adopted by pgqueue, 1 row." in done.out
     shown = done.out[done.out.index("error: mail:") :].splitlines()
@@ -90,7 +99,7 @@ def test_exit_codes(offline: Run, ill: Patient, queue: str | None, fail_on: str,
 
 def test_what_cannot_be_seen_can_fail_too(offline: Run, theirs: Patient) -> None:
     stranger = theirs.database.dsn_for(theirs.database.create_role())
-    assert "things unseen" in offline("doctor", "--dsn", stranger).out
+    assert " unseen:" in offline("doctor", "--dsn", stranger).out
     offline("doctor", "--fail-on", "unseen", "--dsn", stranger, code=1)
 
 
@@ -121,3 +130,34 @@ def test_a_name_cannot_play_with_the_terminal(offline: Run, theirs: Patient) -> 
     theirs.do("select pgmq.create(E'a\\x1b[2J')", 'drop table pgmq."a_a\x1b[2j"')
     done = offline("doctor", "--dsn", theirs.database.dsn, code=1)
     assert "\x1b" not in done.out
+
+
+CHECKS = [check.__name__ for check in (*OF_INSTALLATION, *OF_QUEUES, *OF_ONE_QUEUE, long_read)]
+
+
+def test_every_check_is_named_once_and_tested() -> None:
+    tests = "".join(path.read_text() for path in Path(__file__).parent.glob("*.py"))
+    assert len(set(CHECKS)) == len(CHECKS)
+    assert [name for name in CHECKS if f'"{name}"' not in tests] == []
+
+
+def test_every_check_is_registered() -> None:
+    """A function that yields findings and is not in a list would never run."""
+    found = {
+        name
+        for module in vars(checks).values()
+        if isinstance(module, ModuleType)
+        for name, one in vars(module).items()
+        if inspect.isgeneratorfunction(one) and one.__module__ == module.__name__ and name[0] != "_"
+    }
+    assert found == set(CHECKS)
+
+
+def test_the_page_shows_what_is_there(offline: Run) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "doctor.md").read_text()
+    assert set(re.findall(r"  \[(\w+)\]$", page, re.M)) <= set(CHECKS)
+    assert "default `warning`; or `error`, `unseen`, `info`, `never`" in page
+    assert "[error|warning|unseen|info|never]" in offline("doctor", "--help").out
+    assert (Limits().lock_ms, Limits().statement_ms, Limits().count_ms) == (200, 5000, 1000)
+    assert "waits 0.2 seconds for a lock and runs 5 seconds at most" in page
+    assert f"at most {MOST_DUE} that are due again. Counting stops after a second" in page

@@ -110,6 +110,20 @@ def test_a_role_without_rights_is_told_what_it_cannot_see(make: Make, kind: str)
     assert "the list of queues" not in {one.what for one in report.findings}
 
 
+def test_a_sequence_and_a_partition_that_a_role_may_not_read(ours: Patient) -> None:
+    ours.do("select pgmq.create_partitioned('p')")
+    reader = ours.database.create_role()
+    ours.do(
+        f"grant usage on schema pgmq to {reader}",
+        f"grant select on pgmq.meta, pgmq.q_x, pgmq.a_x, pgmq.q_p, pgmq.a_p to {reader}",
+    )
+    hidden = [*ours.findings("sequence_hidden", user=reader), *ours.findings("rows_spilled", user=reader)]
+    assert [(one.queue, one.severity) for one in hidden] == [(queue, Severity.UNSEEN) for queue in "pxpp"]
+    for finding in hidden:
+        ours.mend(finding)
+    assert ours.findings("sequence_hidden", user=reader) == ours.findings("rows_spilled", user=reader) == []
+
+
 def test_rows_that_a_policy_hides_are_not_taken_for_none(theirs: Patient) -> None:
     """Nor does the policy's code run in the doctor's session."""
     reader = theirs.database.create_role()
