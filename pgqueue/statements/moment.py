@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from math import isfinite
 from typing import Any, NamedTuple
 
 from pgqueue.errors import BadValue
@@ -23,16 +24,23 @@ class Moment(NamedTuple):
 
 def moment(when: When, place: int) -> Moment:
     """A When as an argument at that place. Raises BadValue."""
-    if isinstance(when, bool) or not isinstance(when, (int, float, timedelta, datetime)):
-        raise BadValue(f"seconds, a timedelta or a datetime, not {when!r}")
+    check(when)
     if isinstance(when, datetime):
-        if when.utcoffset() is None:
-            raise BadValue(f"{when.isoformat()} has no time zone: give a datetime that has one")
         return Moment(f"${place}::timestamptz", f"${place}::timestamptz", when)
     later = f"clock_timestamp() + make_interval(secs => ${place}::double precision)"
     if isinstance(when, int):
         return Moment(f"${place}::integer", later, when)
     return Moment(later, later, when.total_seconds() if isinstance(when, timedelta) else when)
+
+
+def check(when: When) -> None:
+    """Raises BadValue for what is no When: of another type, endless, or an instant without a time zone."""
+    if isinstance(when, bool) or not isinstance(when, (int, float, timedelta, datetime)):
+        raise BadValue(f"seconds, a timedelta or a datetime, not {when!r}")
+    if isinstance(when, float) and not isfinite(when):
+        raise BadValue(f"a number of seconds, not {when}")
+    if isinstance(when, datetime) and when.utcoffset() is None:
+        raise BadValue(f"{when.isoformat()} has no time zone: give a datetime that has one")
 
 
 def is_now(delay: When | None) -> bool:

@@ -22,19 +22,25 @@ class Attempt:
     """A message in the hands of this worker.
 
     message: as the handler has it
-    renew_at: when its lease is to be extended; ends_at: when its handler's time is over (the loop's clock)
+    renew_at: when its lease is to be extended; over_at: when that ends at the soonest; ends_at: when its
+    handler's time is over (all by the clock of monotonic())
     reason: why the handler was interrupted, if it was
     """
 
-    __slots__ = ("_task", "cut", "ends_at", "message", "reason", "renew_at")
+    __slots__ = ("_task", "cut", "ends_at", "message", "over_at", "reason", "renew_at")
 
-    def __init__(self, message: Delivery[Any] | AsyncDelivery[Any], renew_at: float) -> None:
+    def __init__(self, message: Delivery[Any] | AsyncDelivery[Any], leased_at: float, vt: float) -> None:
         self.message = message
-        self.renew_at = renew_at
+        self.leased(leased_at, vt)
         self.ends_at = float("inf")
         self.reason: BaseException | None = None
         self.cut: Callable[[], None] | None = None
         self._task: asyncio.Task[Any] | None = None
+
+    def leased(self, at: float, vt: float) -> None:
+        """Note a lease of so many seconds, asked for at a moment."""
+        self.renew_at = at + vt / 2
+        self.over_at = at + vt
 
     @property
     def lease(self) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, ExitStack, contextmanager
 from functools import partial
@@ -44,7 +45,16 @@ async def _plain(handler: Handler, attempt: Attempt) -> None:
 
 
 async def _in_thread(handler: Handler, threads: Threads, attempt: Attempt) -> None:
-    await threads.run(partial(handler.function, attempt.message))
+    await threads.run(partial(_called, handler, attempt.message))
+
+
+def _called(handler: Handler, *given: Any) -> None:
+    """Call a function in a thread. Raises TypeError where that gave what somebody would have to await."""
+    result = handler.function(*given)
+    if inspect.isawaitable(result):
+        if inspect.iscoroutine(result):
+            result.close()
+        raise TypeError("the handler gave a coroutine back and did nothing: let its wrapper be async too")
 
 
 # --- in a transaction -------------------------------------------------------------------------------
@@ -86,7 +96,7 @@ def _run_in_transaction(handler: Handler, connections: Connections, attempt: Att
         message = _handed(
             attempt, Delivery(client.queue(handler.queue, handler.codec), *_columns(attempt.message))
         )
-        handler.function(message, conn)
+        _called(handler, message, conn)
         with _ending(attempt):
             if not message.settled:
                 message.complete(archive=handler.archive)

@@ -213,7 +213,7 @@ class Consumer:
             self._left -= len(found)
         self.taken += len(found)
         for message in found:
-            self._waiting.append(Attempt(message, asked_at + self.handler.vt / 2))
+            self._waiting.append(Attempt(message, asked_at, self.handler.vt))
         self._start()
 
     async def _read(self, room: int, done: Sequence[leases.Lease]) -> list[Any]:
@@ -246,6 +246,8 @@ class Consumer:
                 await self._settle(attempt, error)
         except PgqueueError as error:  # its lease ends by itself
             log.error("queue %s: message %s: %s", self.handler.queue, attempt.message.msg_id, error)
+        except Exception:  # a Backoff of somebody's own
+            log.exception("queue %s: message %s", self.handler.queue, attempt.message.msg_id)
         finally:
             self._running.pop(attempt, None)
             self._start()
@@ -255,6 +257,10 @@ class Consumer:
         """What the handler raised; None where it returned. Its message is finished then, if transactional."""
         if deliveries(attempt.message) > self.handler.max_deliveries:
             return Unfinished(self.handler.max_deliveries)
+        if attempt.over_at <= monotonic():  # the loop was held up, or the process stood still
+            await self._extend([attempt])
+            if attempt.reason is not None:
+                return attempt.reason
         try:
             with processing(self.handler.queue, attempt.message):
                 await self._call(attempt)
@@ -320,25 +326,40 @@ class Consumer:
             now = monotonic()
             for attempt in list(self._running):
                 if attempt.ends_at <= now and attempt.reason is None:
-                    attempt.interrupt(TimeLimitPassed(f"over its time limit of {handler.time_limit:g} s"))
+                    self._time_is_over(attempt)
             due = [
                 one for one in (*self._running, *self._waiting) if one.renew_at <= now and one.reason is None
             ]
             if due:
                 await self._extend(due)
 
+    def _time_is_over(self, attempt: Attempt) -> None:
+        handler = self.handler
+        attempt.interrupt(TimeLimitPassed(f"over its time limit of {handler.time_limit:g} s"))
+        if not handler.is_async and not handler.transactional:
+            words = (
+                "queue %s: message %s is over its time limit of %g s: its thread cannot be ended, and goes on"
+            )
+            log.warning(words, handler.queue, attempt.message.msg_id, handler.time_limit)
+
     async def _extend(self, due: Sequence[Attempt]) -> None:
-        renew_at = monotonic() + self.handler.vt / 2
+        asked_at = monotonic()
         call = leases.extend(self.handler.queue, [one.lease for one in due], self.handler.vt)
         try:
             held = await self._client.run(call)
         except PgqueueError as error:
             log.warning("queue %s: leases were not extended: %s", self.handler.queue, error)
-            renew_at, held = monotonic() + self.handler.vt / 8, {one.lease for one in due}
+            for attempt in due:
+                attempt.renew_at = monotonic() + self.handler.vt / 8
+            return
         for attempt in due:
-            attempt.renew_at = renew_at
-            if attempt.lease not in held and attempt in self._running:
+            attempt.leased(asked_at, self.handler.vt)
+            if attempt.lease in held:
+                continue
+            if attempt in self._running:
                 attempt.interrupt(LostLease(f"the lease on message {attempt.lease[0]} is lost"))
+            elif attempt in self._waiting:
+                self._waiting.remove(attempt)
 
 
 class Unfinished(Exception):

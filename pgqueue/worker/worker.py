@@ -14,6 +14,7 @@ from pgqueue._async.client import AsyncClient
 from pgqueue._sync.client import Client
 from pgqueue.codec import JSON, Codec, codec_of
 from pgqueue.errors import BadValue, NoSuchQueue
+from pgqueue.names import lower
 from pgqueue.statements import leases
 from pgqueue.worker.connections import Connections
 from pgqueue.worker.consumer import CANCEL_SECONDS, Consumer
@@ -41,6 +42,8 @@ class Worker:
     def __init__(
         self, server: AsyncClient | Client | str | None = None, *, grace: float = 30.0, poll: float = 5.0
     ) -> None:
+        if not poll > 0 or not grace >= 0:
+            raise BadValue(f"poll must be more than 0 seconds and grace at least 0, not {poll} and {grace}")
         self._server = server
         self._codec = server.codec if isinstance(server, (AsyncClient, Client)) else JSON
         self._grace = grace
@@ -95,7 +98,7 @@ class Worker:
             time_limit = LONGEST_TRANSACTION if transactional else LONGEST_RUN
 
         def register(function: F) -> F:
-            if any(one.queue == queue for one in self._handlers):
+            if any(lower(one.queue) == lower(queue) for one in self._handlers):
                 raise BadValue(f'queue "{queue}" has a handler already')
             self._handlers.append(
                 Handler(
@@ -193,7 +196,8 @@ class Worker:
         connections, stopping = Connections(self._server), asyncio.Event()
         self._stop = partial(_wake, asyncio.get_running_loop(), stopping)
         try:
-            await _check(connections.main, handlers, schedules)
+            if not await _unless(stopping, _check(connections.main, handlers, schedules)):
+                return
             consumers = [Consumer(one, connections, self._poll) for one in handlers]
             if once:
                 work: list[Part] = [partial(_one_message, consumers)]
@@ -267,6 +271,19 @@ class Worker:
         if stuck:
             await asyncio.gather(*(one.give_up() for one in consumers))
             await asyncio.wait(stuck, timeout=CANCEL_SECONDS)
+
+
+async def _unless(stopping: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
+    """Whether it came to its end, which it does not if the worker is to stop before. Raises what it raises."""
+    task, stopped = asyncio.create_task(work), asyncio.create_task(stopping.wait())
+    await asyncio.wait({task, stopped}, return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+    if task.done():
+        await task
+        return True
+    task.cancel()
+    await asyncio.wait({task}, timeout=CANCEL_SECONDS)
+    return False
 
 
 def _wake(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
