@@ -146,7 +146,7 @@ def test_every_check_is_registered() -> None:
     found = {
         name
         for module in vars(checks).values()
-        if isinstance(module, ModuleType)
+        if isinstance(module, ModuleType) and module.__name__.startswith(checks.__name__)
         for name, one in vars(module).items()
         if inspect.isgeneratorfunction(one) and one.__module__ == module.__name__ and name[0] != "_"
     }
