@@ -76,8 +76,9 @@ class AsyncClient:
     def another(self, kind: Callable[..., C]) -> C:
         """A client with a connection of its own, of the same server and with the same settings.
 
-        kind: Client or AsyncClient. Raises BadValue where a connection or a session was given: that says
-        nothing of how to open another.
+        kind: Client or AsyncClient.
+
+        Raises BadValue where a connection or a session was given: that says nothing of how to open another.
         """
         dsn = self._lender.dsn()
         return kind(dsn, codec=self.codec, transaction_pooling=self._transaction_pooling)

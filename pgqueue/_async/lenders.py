@@ -119,7 +119,8 @@ class Own:
             from pgqueue.embedded import resolve  # only those who ask for it load the launcher
 
             dsn = await blocking(resolve, dsn)
-        options = {"fallback_application_name": "pgqueue", "client_encoding": "utf8", **parameters(dsn)}
+        given = parameters(dsn, "what was given")
+        options = {"fallback_application_name": "pgqueue", "client_encoding": "utf8", **given}
         try:
             conn = await AsyncConnection.connect(**options, autocommit=True)
         except (psycopg.Error, OSError) as error:

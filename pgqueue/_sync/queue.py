@@ -20,7 +20,7 @@ from pgqueue.codec import Codec
 from pgqueue.errors import BadValue
 from pgqueue.model import MessageRecord, Metrics
 from pgqueue.statements.moment import When
-from pgqueue.statements.queue import QueueCalls
+from pgqueue.statements.queue import QueueCalls, several
 from pgqueue.statements.statement import Statement
 
 T = TypeVar("T")
@@ -90,7 +90,7 @@ class Queue(Generic[T]):
 
         headers: one for each message. None is sent for no messages.
         """
-        bodies = list(messages)
+        bodies = list(several(messages))
         if not bodies:
             return []
         if not trace.active():
@@ -114,7 +114,7 @@ class Queue(Generic[T]):
         Their ids are not given: COPY tells none. headers: one for each message.
         """
         with trace.sending(self.name) as context:
-            return send_bulk(self._client, self._calls, messages, headers, delay, context)
+            return send_bulk(self._client, self._calls, several(messages), headers, delay, context)
 
     def outgoing(self, message: T, *, headers: Any = None, delay: When | None = None) -> Statement[int]:
         """A message to be sent with others by `client.send_all`. Raises BadMessage, BadValue."""

@@ -6,14 +6,18 @@ from __future__ import annotations
 import select
 from collections.abc import Sequence
 from contextlib import ExitStack
+from datetime import datetime, timezone
 from time import monotonic
 from typing import Any, TypeVar
 
 import psycopg
 from psycopg import Connection, RawCursor, capabilities
+from psycopg.abc import Buffer
+from psycopg.adapt import Transformer
 from psycopg.pq import TransactionStatus
 from psycopg.pq.abc import PGresult
 from psycopg.rows import tuple_row
+from psycopg.types.datetime import TimestamptzLoader
 from psycopg.types.numeric import Int8Dumper
 from psycopg.types.string import TextLoader
 
@@ -121,18 +125,43 @@ class Line:
         alone = self.commits
         try:
             cursor.execute(sql, params, prepare=not star, binary=False)
-            rows = cursor.fetchall()
+            rows = self._rows()
         except psycopg.Error as error:
             raise self._failure(error, alone) from error
         except UnicodeError as error:
             raise BadValue("a text is not UTF-8, or holds what the database cannot") from error
         return Reply(_names(cursor.pgresult) if star else shape, rows)
 
+    def _rows(self) -> list[Any]:
+        cursor = self.cursor
+        try:
+            return cursor.fetchall()
+        except psycopg.DataError:  # an instant that Python has no datetime for
+            if (result := cursor.pgresult) is None:
+                raise
+            far = Line(self.conn).cursor
+            far.adapters.register_loader("timestamptz", FarInstants)
+            transformer = Transformer(far)
+            transformer.set_pgresult(result)
+            return transformer.load_rows(0, result.ntuples, tuple)
+
     def _failure(self, error: psycopg.Error, alone: bool) -> PgqueueError:
         """alone: the call was to commit by itself."""
         if not self.conn.closed:
             return from_server(error)
         return (InDoubt if alone else ConnectionLost)(sqlstate=error.sqlstate)
+
+
+class FarInstants(TimestamptzLoader):
+    """Instants after the year 9999, infinity too, are datetime.max; those before the year 1 datetime.min."""
+
+    def load(self, data: Buffer) -> datetime:
+        try:
+            return super().load(data)
+        except psycopg.DataError:
+            text = bytes(data)
+            nearest = datetime.min if text.startswith(b"-") or text.endswith(b"BC") else datetime.max
+            return nearest.replace(tzinfo=timezone.utc)
 
 
 ALWAYS = float("inf")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from pgqueue.codec import JSON, Codec
@@ -72,6 +72,8 @@ class QueueCalls(Generic[T, M]):
         codec: Codec[T] = JSON,
         headers: Codec[Any] = JSON,
     ) -> None:
+        if not isinstance(queue_name, str):
+            raise BadValue(f"a queue's name is a text, not {queue_name!r}")
         if not queue_name.isascii() and queue_name.encode(errors="replace").decode() != queue_name:
             raise BadValue("a queue's name is not UTF-8")
         self.queue_name = queue_name
@@ -120,6 +122,7 @@ class QueueCalls(Generic[T, M]):
     # --- reading ----------------------------------------------------------------------------------
 
     def read(self, vt: int, qty: int, conditional: Any = None) -> Statement[list[M]]:
+        whole(vt=vt, qty=qty)
         if conditional is not None:
             sql = b"select * from pgmq.read($1::text, $2::integer, $3::integer, $4::jsonb)"
             return Statement(sql, (self.queue_name, vt, qty, JSON.encode(conditional)), self.messages)
@@ -129,6 +132,7 @@ class QueueCalls(Generic[T, M]):
     def fetch(
         self, vt: int, qty: int, done: Iterable[int], done_ct: Iterable[int] | None, archive: bool
     ) -> Statement[list[M]]:
+        whole(vt=vt, qty=qty)
         arguments = "$1::integer, $2::integer, $3::bigint[], $4::integer[], $5::boolean"
         sql, compiled = self._records("fetch", "pgqueue.fetch", arguments)
         return self._statement(
@@ -145,6 +149,7 @@ class QueueCalls(Generic[T, M]):
         return self._grouped("read_grouped_head", vt, qty)
 
     def pop(self, qty: int) -> Statement[list[M]]:
+        whole(qty=qty)
         sql, compiled = self._records("pop", "pgmq.pop", "$1::integer")
         return self._statement(sql, compiled, (qty,), self.messages, COLUMNS)
 
@@ -155,6 +160,7 @@ class QueueCalls(Generic[T, M]):
     # --- what becomes of a message ----------------------------------------------------------------
 
     def archive(self, msg_id: int) -> Statement[bool]:
+        whole(msg_id=msg_id)
         sql, compiled = self._scalar("archive", "archive", "$1::bigint")
         return self._statement(sql, compiled, (msg_id,), truth)
 
@@ -163,6 +169,7 @@ class QueueCalls(Generic[T, M]):
         return self._statement(sql, compiled, (ids(msg_ids),), numbers)
 
     def delete(self, msg_id: int) -> Statement[bool]:
+        whole(msg_id=msg_id)
         sql, compiled = self._scalar("delete", "delete", "$1::bigint")
         return self._statement(sql, compiled, (msg_id,), truth)
 
@@ -176,6 +183,7 @@ class QueueCalls(Generic[T, M]):
         return self._statement(sql, compiled, (msg_id, read_ct, archive), lambda reply: None)
 
     def set_vt(self, msg_id: int, vt: When) -> Statement[M | None]:
+        whole(msg_id=msg_id)
         due = moment(vt, 2)
         sql, compiled = self._records("set_vt", "pgmq.set_vt", "$1::bigint, {}", due.sql, due.compiled)
         return self._statement(sql, compiled, (msg_id, due.param), self._first, COLUMNS)
@@ -250,6 +258,7 @@ class QueueCalls(Generic[T, M]):
         return self._texts[key]
 
     def _grouped(self, function: str, vt: int, qty: int) -> Statement[list[M]]:
+        whole(vt=vt, qty=qty)
         sql = f"select * from pgmq.{function}($1::text, $2::integer, $3::integer)"
         return Statement(sql.encode(), (self.queue_name, vt, qty), self.messages)
 
@@ -283,6 +292,20 @@ class QueueCalls(Generic[T, M]):
 
     def _first(self, reply: Reply) -> M | None:
         return next(iter(self.messages(reply)), None)
+
+
+def whole(**numbers: int) -> None:
+    """Raises BadValue, with its name, for what is no integer."""
+    for name, value in numbers.items():
+        if not isinstance(value, int):
+            raise BadValue(f"{name} is a whole number, not {value!r}")
+
+
+def several(messages: Iterable[T]) -> Iterable[T]:
+    """The messages. Raises BadValue for one message where several belong: its parts would be sent."""
+    if isinstance(messages, (str, bytes, Mapping)):
+        raise BadValue(f"several messages, in a list for instance, not one {type(messages).__name__}")
+    return messages
 
 
 def copy_line(vt: str, message: str, headers: str | None) -> str:

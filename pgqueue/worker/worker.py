@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from types import NoneType
 from typing import Any, TypeVar
 
 from pgqueue._async.client import AsyncClient
@@ -42,6 +43,8 @@ class Worker:
     def __init__(
         self, server: AsyncClient | Client | str | None = None, *, grace: float = 30.0, poll: float = 5.0
     ) -> None:
+        if not isinstance(server, (AsyncClient, Client, str, NoneType)):
+            raise BadValue(f"a worker is given a client or a DSN, not {type(server).__name__}")
         if not poll > 0 or not grace >= 0:
             raise BadValue(f"poll must be more than 0 seconds and grace at least 0, not {poll} and {grace}")
         self._server = server
@@ -94,6 +97,8 @@ class Worker:
 
         Raises BadValue for settings that make no sense, and for a second handler of a queue.
         """
+        if not isinstance(queue, str):
+            raise BadValue('a handler is registered with the name of its queue: @worker.handler("orders")')
         if time_limit is None:
             time_limit = LONGEST_TRANSACTION if transactional else LONGEST_RUN
 

@@ -389,7 +389,52 @@ async def test_fields_are_found_by_name(empty_db: Database, columns: Sequence[st
     assert (message.last_read_at is None) == ("last_read_at" not in columns)
 
 
+async def test_instants_that_python_does_not_know_stop_nothing(client: AsyncClient, db: Database) -> None:
+    """Three rows that pgmq's SQL lets anybody write, beside an ordinary one."""
+    await client.create("orders")
+    orders = client.queue("orders")
+    await orders.send_many([1, 2, 3, 4])
+    for msg_id, vt in ((1, "12000-01-01"), (2, "infinity"), (3, "-infinity")):
+        db.connect().execute("update pgmq.q_orders set vt = %s where msg_id = %s", [vt, msg_id])
+    far = [message.vt.year for message in await orders.peek()]
+    assert far[:3] == [9999, 9999, 1]
+    assert {message.vt.tzinfo for message in await orders.peek()} >= {timezone.utc}
+    assert [message.message for message in await orders.read(qty=4)] == [3, 4]
+    moved = await orders.set_vt(4, 10**12)
+    assert moved is not None
+    assert moved.vt.year == 9999
+    assert (await orders.peek(after_msg_id=3))[0].text == "4"
+
+
 # --- what is refused -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [None, 5, b"orders"])
+async def test_a_name_is_a_text(client: AsyncClient, name: Any) -> None:
+    with pytest.raises(BadValue, match="name is a text"):
+        client.queue(name)
+
+
+@pytest.mark.parametrize("bad", ["1", None, 1.5, timedelta(seconds=1)])
+async def test_numbers_are_whole(client: AsyncClient, bad: Any) -> None:
+    orders = client.queue("orders")
+    for call in (orders.archive, orders.delete):
+        with pytest.raises(BadValue, match="msg_id is a whole number"):
+            await call(bad)
+    for read in (orders.read, orders.fetch, orders.read_grouped, orders.read_grouped_rr, orders.read_one):
+        with pytest.raises(BadValue, match="vt is a whole number"):
+            await read(vt=bad)
+    with pytest.raises(BadValue, match="qty is a whole number"):
+        await orders.pop(qty=bad)
+
+
+@pytest.mark.parametrize("one", ["text", b"bytes", {"id": 1}])
+async def test_one_message_is_not_several(client: AsyncClient, one: Any) -> None:
+    """Its letters, or the names of its fields, would be sent."""
+    await client.create("orders")
+    for send in (client.queue("orders").send_many, client.queue("orders").send_bulk):
+        with pytest.raises(BadValue, match="several messages"):
+            await send(one)
 
 
 CALLS: list[tuple[str, list[Any]]] = [

@@ -389,7 +389,52 @@ def test_fields_are_found_by_name(empty_db: Database, columns: Sequence[str]) ->
     assert (message.last_read_at is None) == ("last_read_at" not in columns)
 
 
+def test_instants_that_python_does_not_know_stop_nothing(client: Client, db: Database) -> None:
+    """Three rows that pgmq's SQL lets anybody write, beside an ordinary one."""
+    client.create("orders")
+    orders = client.queue("orders")
+    orders.send_many([1, 2, 3, 4])
+    for msg_id, vt in ((1, "12000-01-01"), (2, "infinity"), (3, "-infinity")):
+        db.connect().execute("update pgmq.q_orders set vt = %s where msg_id = %s", [vt, msg_id])
+    far = [message.vt.year for message in orders.peek()]
+    assert far[:3] == [9999, 9999, 1]
+    assert {message.vt.tzinfo for message in orders.peek()} >= {timezone.utc}
+    assert [message.message for message in orders.read(qty=4)] == [3, 4]
+    moved = orders.set_vt(4, 10**12)
+    assert moved is not None
+    assert moved.vt.year == 9999
+    assert (orders.peek(after_msg_id=3))[0].text == "4"
+
+
 # --- what is refused -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [None, 5, b"orders"])
+def test_a_name_is_a_text(client: Client, name: Any) -> None:
+    with pytest.raises(BadValue, match="name is a text"):
+        client.queue(name)
+
+
+@pytest.mark.parametrize("bad", ["1", None, 1.5, timedelta(seconds=1)])
+def test_numbers_are_whole(client: Client, bad: Any) -> None:
+    orders = client.queue("orders")
+    for call in (orders.archive, orders.delete):
+        with pytest.raises(BadValue, match="msg_id is a whole number"):
+            call(bad)
+    for read in (orders.read, orders.fetch, orders.read_grouped, orders.read_grouped_rr, orders.read_one):
+        with pytest.raises(BadValue, match="vt is a whole number"):
+            read(vt=bad)
+    with pytest.raises(BadValue, match="qty is a whole number"):
+        orders.pop(qty=bad)
+
+
+@pytest.mark.parametrize("one", ["text", b"bytes", {"id": 1}])
+def test_one_message_is_not_several(client: Client, one: Any) -> None:
+    """Its letters, or the names of its fields, would be sent."""
+    client.create("orders")
+    for send in (client.queue("orders").send_many, client.queue("orders").send_bulk):
+        with pytest.raises(BadValue, match="several messages"):
+            send(one)
 
 
 CALLS: list[tuple[str, list[Any]]] = [

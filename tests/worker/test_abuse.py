@@ -128,6 +128,16 @@ def test_a_worker_that_would_never_rest_is_refused(options: dict[str, float]) ->
         Worker("", **options)
 
 
+def test_a_worker_is_made_of_a_client_or_a_dsn() -> None:
+    with pytest.raises(BadValue, match="a client or a DSN, not int"):
+        Worker(5)  # type: ignore[arg-type]
+
+
+def test_a_handler_without_a_queue_is_told_how(worker: Worker) -> None:
+    with pytest.raises(BadValue, match=r'@worker\.handler\("orders"\)'):
+        worker.handler(handle)  # type: ignore[arg-type]
+
+
 def test_capitals_make_no_other_queue(worker: Worker) -> None:
     worker.handler("orders")(print)
     with pytest.raises(BadValue, match="already"):
