@@ -30,26 +30,16 @@ def survey(look: Look, limits: Limits, queue: str | None = None) -> Survey:
         marks = look.value(_MARKS)
         role = look.value("select quote_ident(current_user)")
         reads_as_pgmq = any(_SEARCH.search(row.prosrc) for row in look.rows(_READS))
+    notes: list[Finding] = []
     if extension:
         kind, version = "extension", str(extension[0].extversion)
     elif kinds.ours:
-        kind, version = "pgqueue", None
+        kind, version = "pgqueue", _package(look, role, notes)
     elif kinds.pgmq:
         kind, version = "sql", marks
     else:
         raise NotInstalled("neither pgqueue nor pgmq is installed in this database: run `pgqueue install`.")
-    notes: list[Finding] = []
-    if kind == "pgqueue":
-        version = _package(look, role, notes)
-    listed = _listed(look, role, notes)
-    found = {
-        row.name: Relation(
-            row.oid, row.name, row.kind, row.persistence, row.readable, row.rows, locks.get(row.oid)
-        )
-        for row in relations
-    }
-    shapes = {row.name for row in relations if row.queue_like}
-    queues = tuple(_chosen(_queues(listed, found, shapes), queue))
+    found = _queues(_listed(look, role, notes), relations, locks)
     return Survey(
         look,
         limits,
@@ -57,15 +47,22 @@ def survey(look: Look, limits: Limits, queue: str | None = None) -> Survey:
         version,
         role,
         reads_as_pgmq,
-        queues,
+        tuple(_chosen(found, queue)),
         leaves,
         frozenset(kinds.relations),
         tuple(notes),
     )
 
 
-def _queues(listed: list[Any] | None, found: dict[str, Relation], shapes: set[str]) -> Iterator[Queue]:
+def _queues(listed: list[Any] | None, relations: list[Any], locks: dict[int, str]) -> Iterator[Queue]:
     """Those in the list, and those whose tables are there without it."""
+    found = {
+        row.name: Relation(
+            row.oid, row.name, row.kind, row.persistence, row.readable, row.rows, locks.get(row.oid)
+        )
+        for row in relations
+    }
+    shapes = {row.name for row in relations if row.queue_like}
     seen = set()
     for row in listed or ():
         seen.add(row.key)

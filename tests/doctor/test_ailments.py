@@ -35,6 +35,7 @@ OF_QUEUES = [
     ("view", BOTH, "not_a_table", ["drop table pgmq.q_{x}", VIEW]),
     ("archive-view", BOTH, "not_a_table", ["drop table pgmq.a_{x}", "create view pgmq.a_{x} as select 1"]),
     ("flags", BOTH, "list_is_wrong", [f"{LISTED} is_unlogged = true, is_partitioned = true {OF_X}"]),
+    ("case", BOTH, "listed_twice", ["insert into pgmq.meta values (upper('{x}'), false, false)"]),
     ("column", BOTH, "column_missing", ["alter table pgmq.q_{x} drop column read_ct"]),
     ("archive-column", BOTH, "column_missing", ["alter table pgmq.a_{x} drop column archived_at"]),
     ("type", BOTH, "column_type", ["alter table pgmq.q_{x} alter column message type json using message::json"]),

@@ -51,6 +51,7 @@ OF_QUEUES: tuple[Callable[[Survey], Iterator[Finding]], ...] = (
     queues.archive_missing,
     queues.not_a_table,
     queues.list_is_wrong,
+    queues.listed_twice,
     queues.table_locked,
     columns.column_missing,
     columns.column_type,

@@ -90,6 +90,20 @@ def not_a_table(survey: Survey) -> Iterator[Finding]:
                 )
 
 
+def listed_twice(survey: Survey) -> Iterator[Finding]:
+    """Two entries of the list whose names differ in case alone, and so mean one table. pgmq lets that happen."""
+    first: dict[str, Queue] = {}
+    for queue in survey.queues:
+        other = first.setdefault(queue.key, queue)
+        if queue.registered and other is not queue:
+            yield warning(
+                f"the list has {queue.literal} and {other.literal}, which share one table",
+                "each sees the other's messages, and to drop one is to drop both",
+                f"delete from pgmq.meta where queue_name = {queue.literal};",
+                queue.name,
+            )
+
+
 def table_locked(survey: Survey) -> Iterator[Finding]:
     """A table that somebody has locked so that nobody can even read it; it was left alone."""
     for queue in survey.queues:
