@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import click
+from generated import ROOT, settle
 
 from pgqueue.cli.main import main as program
 
-ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests" / "golden" / "cli-help.txt"
 PAGE = ROOT / "docs" / "cli.md"
 WIDTH = 100
@@ -53,16 +52,5 @@ def page() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def main(arguments: list[str]) -> int:
-    stale = False
-    for path, wanted in ((GOLDEN, text()), (PAGE, page())):
-        if "--check" not in arguments:
-            path.write_text(wanted, encoding="utf-8")
-        elif not path.exists() or path.read_text(encoding="utf-8") != wanted:
-            print(f"cli_help: {path.name} is not current: run tools/cli_help.py", file=sys.stderr)
-            stale = True
-    return int(stale)
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(settle("cli_help.py", {GOLDEN: text(), PAGE: page()}))

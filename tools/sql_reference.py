@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from generated import ROOT, settle
+
 SCRIPT = ROOT / "sql" / "rendered" / "pgqueue.sql"
 PAGE = ROOT / "docs" / "sql.md"
 FUNCTION = re.compile(
@@ -58,21 +58,15 @@ def page(text: str, known: dict[str, list[str]]) -> str:
 
 
 def main() -> int:
-    written = PAGE.read_text(encoding="utf-8")
     try:
-        wanted = page(written, signatures())
+        wanted = page(PAGE.read_text(encoding="utf-8"), signatures())
     except KeyError as error:
         print(f"docs/sql.md asks for {error}, which is no function, or asks twice", file=sys.stderr)
         return 1
     except ValueError as error:
         print(error, file=sys.stderr)
         return 1
-    if "--check" in sys.argv[1:]:
-        if written != wanted:
-            print("docs/sql.md has other signatures: run tools/sql_reference.py", file=sys.stderr)
-        return int(written != wanted)
-    PAGE.write_text(wanted, encoding="utf-8")
-    return 0
+    return settle("sql_reference.py", {PAGE: wanted})
 
 
 if __name__ == "__main__":
