@@ -31,6 +31,7 @@ def survey(look: Look, limits: Limits, queue: str | None = None) -> Survey:
         role = look.value("select quote_ident(current_user)")
         reads_as_pgmq = any(_SEARCH.search(row.prosrc) for row in look.rows(_READS))
     notes: list[Finding] = []
+    version: str | None
     if extension:
         kind, version = "extension", str(extension[0].extversion)
     elif kinds.ours:
