@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from pgqueue.errors import BadMessage
+
 
 class HasHeaders(Protocol):
     """A message, as far as its trace goes."""
@@ -108,7 +110,10 @@ def _links(messages: Iterable[HasHeaders]) -> list[Any]:
 
     contexts = []
     for message in messages:
-        headers = message.headers
+        try:
+            headers = message.headers
+        except BadMessage:  # who asks for them is told
+            continue
         if isinstance(headers, Mapping):
             sent = {name: value for name, value in headers.items() if isinstance(value, str)}
             contexts.append(trace.get_current_span(propagate.extract(sent)).get_span_context())

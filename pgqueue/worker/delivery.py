@@ -18,9 +18,15 @@ def deliveries(message: MessageRecord[Any]) -> int:
     """How often a message was delivered, this time included, without those that count as no attempt."""
     if message.headers_text is None or UNCOUNTED not in message.headers_text:
         return message.read_ct
-    headers = json_loads(message.headers_text)  # whatever the client's codec makes of it
+    try:
+        headers = json_loads(message.headers_text)  # whatever the client's codec makes of it
+    except (ValueError, RecursionError):
+        return message.read_ct
     uncounted = headers.get(UNCOUNTED) if isinstance(headers, dict) else None
-    return max(1, message.read_ct - uncounted) if isinstance(uncounted, int) else message.read_ct
+    # Whoever sends can write that header too: it never stands for more deliveries than there were.
+    if isinstance(uncounted, bool) or not isinstance(uncounted, int):
+        return message.read_ct
+    return message.read_ct - uncounted if 0 <= uncounted < message.read_ct else message.read_ct
 
 
 class Delivery(Message[T]):

@@ -15,6 +15,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from pgqueue import AsyncClient, trace
+from pgqueue.errors import BadMessage
+from tests.databases import Database
 
 
 @pytest.fixture
@@ -56,6 +58,24 @@ async def test_a_send_is_a_span_whose_context_the_message_carries(
     assert [(one.context.trace_id, one.context.span_id) for one in receive.links] == [ids(message.headers)]
     assert await orders.read() == []
     assert len(named(spans, "receive orders")) == 1, "a look at an empty queue is no span"
+
+
+async def test_headers_that_cannot_be_decoded_stop_no_other_message(
+    client: AsyncClient, db: Database, spans: InMemorySpanExporter
+) -> None:
+    await client.create("orders")
+    deep = '{"a": ' + "[" * 3000 + "]" * 3000 + "}"
+    db.connect().execute("select pgmq.send('orders', '1', %s::jsonb)", [deep])
+    orders = client.queue("orders")
+    await orders.send(2)
+    found = await orders.read(qty=2)
+    assert [message.message for message in found] == [1, 2]
+    (receive,) = named(spans, "receive orders")
+    assert len(receive.links) == 1
+    with trace.processing("orders", found[0]):
+        pass
+    with pytest.raises(BadMessage):
+        found[0].headers  # noqa: B018
 
 
 async def test_every_way_to_send_carries_it(client: AsyncClient, spans: InMemorySpanExporter) -> None:

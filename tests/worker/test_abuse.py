@@ -146,6 +146,43 @@ def test_capitals_make_no_other_queue(worker: Worker) -> None:
         worker.handler("mail", dead_letter="Mail")(print)
 
 
+# --- messages that are made to harm -------------------------------------------------------------------------
+
+DEEP = '{"x-pgqueue-uncounted": 0, "a": ' + "[" * 3000 + "]" * 3000 + "}"
+
+
+@pytest.mark.parametrize(
+    ("headers", "tries"),
+    [
+        ('{"x-pgqueue-uncounted": 1000000}', 3),
+        ('{"x-pgqueue-uncounted": 2}', 5),  # as one that was sent on with the headers of another
+        ('{"x-pgqueue-uncounted": -1000000}', 3),
+        ('{"x-pgqueue-uncounted": "many"}', 3),
+        ('{"x-pgqueue-uncounted": true}', 3),
+        ("[1]", 3),
+        ("5", 3),
+        ("null", 3),
+        (DEEP, 3),
+    ],
+    ids=["many", "two", "negative", "text", "true", "array", "number", "null", "deep"],
+)
+def test_no_header_lets_a_message_be_tried_for_ever(
+    worker: Worker, orders: Queue[Any], conn: Connection, headers: str, tries: int
+) -> None:
+    """Nor keeps it from being tried at all."""
+    seen: list[int] = []
+
+    @worker.handler("orders", max_deliveries=3, backoff=Backoff(first=0.01, factor=1), vt=2)
+    async def fail(message: AsyncDelivery[Any]) -> None:
+        seen.append(message.read_ct)
+        raise ValueError
+
+    do(conn, "select pgmq.send('orders', '1', %s::jsonb)", headers)
+    with Running(worker):
+        until(lambda: value(conn, "select count(*) from pgmq.a_orders") == 1, "it to be set aside")
+    assert seen == list(range(1, tries + 1))
+
+
 # --- time that is lost ------------------------------------------------------------------------------------
 
 
