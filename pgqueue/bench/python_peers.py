@@ -26,4 +26,4 @@ def _version(side: str) -> str:
     try:
         return version(PACKAGES.get(side, side))
     except PackageNotFoundError:
-        raise BenchError(f"{side} is not installed: pip install 'pgqueue[bench]'") from None
+        raise BenchError(f"{side} is not installed: it comes with pgqueue's extra `bench`") from None

@@ -311,9 +311,8 @@ class Consumer:
             if messages:
                 await asyncio.wait_for(self._settlement.give_back(messages, 0), CANCEL_SECONDS)
         except (PgqueueError, asyncio.TimeoutError) as error:
-            log.warning(
-                "queue %s: not given back, the leases end by themselves: %s", self.handler.queue, error
-            )
+            why = str(error) or "the server does not answer"
+            log.warning("queue %s: not given back, the leases end by themselves: %s", self.handler.queue, why)
 
     # --- leases -----------------------------------------------------------------------------------
 

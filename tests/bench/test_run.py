@@ -209,7 +209,7 @@ def test_without_the_package_of_another_it_is_one_line(
     monkeypatch.setitem(python_peers.PACKAGES, "pgqueuer", "nowhere-to-be-found")
     refused = bench("run", "create", "--against", "pgqueuer", "--dsn", address)
     assert refused.exit_code == 1
-    assert refused.stderr == "Error: pgqueuer is not installed: pip install 'pgqueue[bench]'\n"
+    assert refused.stderr == "Error: pgqueuer is not installed: it comes with pgqueue's extra `bench`\n"
 
 
 @pytest.mark.parametrize("others", ["", "celery", "pgmq,", "pgmq,PGMQ"])

@@ -13,11 +13,13 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
+import psycopg
 import pytest
 
 from pgqueue import AsyncDelivery, Backoff, Client, Defer, Delivery, Queue, Retry, Worker
 from pgqueue.errors import BadValue
-from tests.databases import Database
+from tests.databases import Database, our_sql, uri
+from tests.servers import Server
 from tests.sql.asking import Connection, column, do, rows, value
 from tests.worker.running import Process, Running, until
 
@@ -291,3 +293,39 @@ async def test_stop_before_there_is_a_connection(silent: str) -> None:
     worker.stop()
     await asyncio.wait_for(serving, 10)
     assert time.monotonic() - began < 10
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("queue", ["loop", "threads", "transactions"])
+def test_a_signal_ends_it_where_the_server_stands_still(
+    new_server: Callable[..., Server], queue: str
+) -> None:
+    """All backends are stopped in what they do, so that no call of the worker ever comes back."""
+    server = new_server()
+    dsn = uri(server.conninfo)
+    with psycopg.connect(dsn, autocommit=True) as conn, Client(dsn) as client:
+        conn.execute(our_sql().encode())
+        conn.execute("create table made (msg_id bigint)")
+        for name in ("loop", "threads", "transactions"):
+            client.create(name)
+        client.queue(queue).send_many([60, 60, 60])
+        with Process("tests.worker.programs.slow", dsn, "--queues", queue, GRACE="0.5") as process:
+            until(lambda: process.printed().count("begun") == 2, "the handlers")
+            ours = column(conn, "select pid from pg_stat_activity where application_name = 'pgqueue'")
+            others = [pid for pid in ours if pid != client_pid(client)]
+            for pid in others:
+                os.kill(pid, signal.SIGSTOP)
+            try:
+                process.send(signal.SIGTERM)
+                code, printed = process.wait(35)
+            finally:
+                for pid in others:
+                    os.kill(pid, signal.SIGCONT)
+        assert (code, "ended" in printed) == (0, False)
+        assert "not given back, the leases end by themselves: the server does not answer" in printed
+
+
+def client_pid(client: Client) -> int:
+    """The backend of a client's connection."""
+    with client.transaction() as conn:
+        return conn.info.backend_pid
