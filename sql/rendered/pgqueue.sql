@@ -4,6 +4,9 @@ set local transaction_isolation = 'read committed';
 
 -- The contents page: what an installation is, then its functions. Installs afresh, or renews an installation of the same
 -- schema version; older ones go through `pgqueue upgrade`.
+-- Only what a reader should know: not what is there already.
+set local client_min_messages = warning;
+
 -- One installer at a time; and never into a database where pgmq lives already.
 do $$
 begin
@@ -191,7 +194,7 @@ begin
     end if;
 exception
     when insufficient_privilege then
-        raise notice 'pg_monitor was given no rights on schema pgmq: %', sqlerrm;
+        raise warning 'pg_monitor was given no rights on schema pgmq: %', sqlerrm;
 end
 $$;
 
