@@ -169,17 +169,17 @@ select coalesce(
         from (values
             (1, '1.13', 'create_partitioned', 4),
             (2, '1.11.2', 'read_grouped_head_with_poll', null),
-            (3, '1.11', 'read_grouped_head', null),
+            (3, '1.11 or 1.11.1', 'read_grouped_head', null),
             (4, '1.10.1', 'list_topic_bindings', null),
             (5, '1.10', 'send_topic', null),
             (6, '1.9', 'read_grouped', 3),
             (7, '1.8.1', 'read_grouped', 4),
-            (8, '1.7', 'enable_notify_insert', null),
-            (9, '1.5.1', 'acquire_queue_lock', null),
+            (8, '1.7 or 1.8', 'enable_notify_insert', null),
+            (9, '1.5.1 or 1.6', 'acquire_queue_lock', null),
             (10, '1.5', 'read', 4),
             (11, '1.4.4', '_get_pg_partman_schema', null),
             (12, '1.4.3', '_get_pg_partman_major_version', null),
-            (13, '1.4.1', 'format_table_name', null)
+            (13, '1.4.1 or 1.4.2', 'format_table_name', null)
         ) as m (place, version, function, arguments)
         join pg_proc p on p.proname = m.function and (m.arguments is null or p.pronargs = m.arguments)
         join pg_namespace n on n.oid = p.pronamespace and n.nspname = 'pgmq'
