@@ -162,6 +162,10 @@ def pair(new_server: Callable[..., Server]) -> Iterator[tuple[Server, Server]]:
     standby = Server(primary.choice, primary.settings)
     copy = [str(standby.bin / "pg_basebackup"), "-D", str(standby.data), "-d", conninfo, "-R", "-X", "stream"]
     subprocess.run([*copy, "-c", "fast"], check=True, cwd="/", capture_output=True, **standby._identity)
+    with open(
+        standby.data / "postgresql.auto.conf", "a"
+    ) as settings:  # -R names options that an older libpq lacks
+        settings.write(f"primary_conninfo = '{conninfo}'\n")
     try:
         standby.start()
         with psycopg.connect(f"host={primary.root} user=postgres dbname=postgres", autocommit=True) as conn:
