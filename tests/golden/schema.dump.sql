@@ -684,15 +684,11 @@ ALTER FUNCTION pgmq.list_topic_bindings(queue_name text) OWNER TO app_owner;
 
 CREATE FUNCTION pgmq.metrics(queue_name text) RETURNS pgmq.metrics_result
     LANGUAGE plpgsql
-    AS $_$
--- default_partition_length: messages and archived ones that lie outside their partitions, as far as this role may see;
--- null for a plain queue.
+    AS $$
 declare
     v_name text := pgqueue._table(queue_name);
     v_spill regclass;
     v_archive_spill regclass;
-    v_archived bigint;
-    v_result pgmq.metrics_result;
 begin
     select
         max(p.partdefid) filter (where c.relname = 'q_' || v_name and p.partdefid <> 0),
@@ -701,39 +697,15 @@ begin
     from pg_catalog.pg_class c
     join pg_catalog.pg_partitioned_table p on p.partrelid = c.oid
     where c.relnamespace = 'pgmq'::regnamespace and c.relname in ('q_' || v_name, 'a_' || v_name);
-    if has_table_privilege(v_archive_spill, 'select') then
-        execute format('select count(*) from %s', v_archive_spill) into v_archived;
-    end if;
-    execute format(
-        $sql$
-        select
-            $1,
-            s.queue_length,
-            extract(epoch from now() - s.newest)::integer,
-            extract(epoch from now() - s.oldest)::integer,
-            case when i.is_called then i.last_value else 0 end,
-            now(),
-            s.queue_visible_length,
-            case when $2 is not null or $3 is not null then s.spilled + coalesce($3, 0) end
-        from (
-            select
-                count(*) as queue_length,
-                count(*) filter (where m.vt <= now()) as queue_visible_length,
-                max(m.enqueued_at) as newest,
-                min(m.enqueued_at) as oldest,
-                count(*) filter (where m.tableoid = $2) as spilled
-            from pgmq.%1$I m
-        ) s
-        cross join %2$s i
-        $sql$,
-        'q_' || v_name,
-        pg_get_serial_sequence(format('pgmq.%I', 'q_' || v_name), 'msg_id')
-    )
-    into v_result
-    using queue_name, v_spill, v_archived;
-    return v_result;
+    return pgqueue._metrics(
+        queue_name,
+        v_name,
+        pg_get_serial_sequence(format('pgmq.%I', 'q_' || v_name), 'msg_id')::regclass,
+        v_spill,
+        v_archive_spill
+    );
 end
-$_$;
+$$;
 
 
 ALTER FUNCTION pgmq.metrics(queue_name text) OWNER TO app_owner;
@@ -751,20 +723,34 @@ declare
     v_queue record;
 begin
     for v_queue in
-        select m.queue_name
+        select
+            m.queue_name,
+            lower(m.queue_name) as name,
+            nullif(p.partdefid, 0) as spill,
+            nullif(ap.partdefid, 0) as archive_spill
         from pgmq.meta m
         join pg_catalog.pg_class c
             on c.relname = 'q_' || lower(m.queue_name) and c.relnamespace = 'pgmq'::regnamespace
+        left join pg_catalog.pg_partitioned_table p on p.partrelid = c.oid
+        left join pg_catalog.pg_class a
+            on a.relname = 'a_' || lower(m.queue_name) and a.relnamespace = 'pgmq'::regnamespace
+        left join pg_catalog.pg_partitioned_table ap on ap.partrelid = a.oid
         where c.relkind in ('r', 'p')
             and not row_security_active(c.oid)
             and 2 = (
                 select count(*)
-                from pg_catalog.pg_attribute a
-                where a.attrelid = c.oid and a.attname in ('enqueued_at', 'vt') and a.atttypid = 'timestamptz'::regtype
+                from pg_catalog.pg_attribute t
+                where t.attrelid = c.oid and t.attname in ('enqueued_at', 'vt') and t.atttypid = 'timestamptz'::regtype
             )
     loop
         begin
-            return next pgmq.metrics(v_queue.queue_name);
+            return next pgqueue._metrics(
+                v_queue.queue_name,
+                v_queue.name,
+                pg_get_serial_sequence(format('pgmq.%I', 'q_' || v_queue.name), 'msg_id')::regclass,
+                v_queue.spill,
+                v_queue.archive_spill
+            );
         exception
             when undefined_table then
                 null; -- dropped meanwhile
@@ -4163,6 +4149,56 @@ $_$;
 
 
 ALTER FUNCTION pgqueue._make_sequences(p_name text, p_suffixes text[]) OWNER TO app_owner;
+
+--
+-- Name: _metrics(text, text, regclass, regclass, regclass); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
+--
+
+CREATE FUNCTION pgqueue._metrics(p_queue_name text, p_name text, p_sequence regclass, p_spill regclass, p_archive_spill regclass) RETURNS pgmq.metrics_result
+    LANGUAGE plpgsql
+    AS $_$
+-- The metrics of a queue whose sequence of ids and default partitions are known, p_spill and p_archive_spill null where it
+-- has none. default_partition_length: messages and archived ones that lie in those, as far as this role may see.
+declare
+    v_archived bigint;
+    v_result pgmq.metrics_result;
+begin
+    if has_table_privilege(p_archive_spill, 'select') then
+        execute format('select count(*) from %s', p_archive_spill) into v_archived;
+    end if;
+    execute format(
+        $sql$
+        select
+            $1,
+            s.queue_length,
+            extract(epoch from now() - s.newest)::integer,
+            extract(epoch from now() - s.oldest)::integer,
+            case when i.is_called then i.last_value else 0 end,
+            now(),
+            s.queue_visible_length,
+            case when $2 is not null or $3 is not null then s.spilled + coalesce($3, 0) end
+        from (
+            select
+                count(*) as queue_length,
+                count(*) filter (where m.vt <= now()) as queue_visible_length,
+                max(m.enqueued_at) as newest,
+                min(m.enqueued_at) as oldest,
+                count(*) filter (where m.tableoid = $2) as spilled
+            from pgmq.%1$I m
+        ) s
+        cross join %2$s i
+        $sql$,
+        'q_' || p_name,
+        p_sequence
+    )
+    into v_result
+    using p_queue_name, p_spill, v_archived;
+    return v_result;
+end
+$_$;
+
+
+ALTER FUNCTION pgqueue._metrics(p_queue_name text, p_name text, p_sequence regclass, p_spill regclass, p_archive_spill regclass) OWNER TO app_owner;
 
 --
 -- Name: _move_spill(text); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
