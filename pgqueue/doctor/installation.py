@@ -35,7 +35,7 @@ def survey(look: Look, limits: Limits, queue: str | None = None) -> Survey:
     if extension:
         kind, version = "extension", str(extension[0].extversion)
     elif kinds.ours:
-        kind, version = "pgqueue", _package(look, role, notes)
+        kind, version = "pgqueue", _package(look)
     elif kinds.pgmq:
         kind, version = "sql", marks
     else:
@@ -93,17 +93,12 @@ def _chosen(queues: Iterator[Queue], name: str | None) -> Iterator[Queue]:
     yield from chosen
 
 
-def _package(look: Look, role: str, notes: list[Finding]) -> str | None:
-    """The version of the package that installed pgqueue."""
-    try:
-        with look.transaction():
-            return str(look.value("select v.package_version from pgqueue.version() v"))
-    except psycopg.errors.InsufficientPrivilege:
-        notes.append(
-            unseen("the version of pgqueue", "this role may not use schema pgmq", _grant_schema(role))
-        )
-    except (psycopg.errors.UndefinedFunction, psycopg.errors.UndefinedTable) as problem:
-        notes.append(unseen("the version of pgqueue", str(problem.diag.message_primary)))
+def _package(look: Look) -> str | None:
+    """The version of the package that installed pgqueue, as its function version() says. Read there, not run."""
+    with look.transaction():
+        for row in look.rows(_VERSION):
+            if told := re.search(r"package_version := '([^']+)'", row.prosrc):
+                return told[1]
     return None
 
 
@@ -199,6 +194,13 @@ where n.nspname = 'pgmq' and p.proname = 'read'
 
 #: What the search of every pgmq from 1.3 to 1.13 looks like.
 _SEARCH = re.compile(r"where\s+vt\s*<=\s*clock_timestamp\(\).*order\s+by\s+msg_id.*limit", re.I | re.S)
+
+_VERSION = """
+select p.prosrc
+from pg_proc p
+join pg_namespace n on n.oid = p.pronamespace
+where n.nspname = 'pgqueue' and p.proname = 'version'
+"""
 
 _META = """
 select m.queue_name::text, lower(m.queue_name) as key, m.is_partitioned, m.is_unlogged

@@ -9,6 +9,7 @@ from typing import Any
 
 from pgqueue.doctor.findings import Finding, Limits
 from pgqueue.doctor.look import Look
+from pgqueue.doctor.packaged import Difference, differences
 from pgqueue.names import QueueNames
 from pgqueue.script import package_version
 from pgqueue.sqltext import ident, literal
@@ -109,6 +110,16 @@ class Survey:
     @property
     def current(self) -> bool:
         return self.ours and self.version == package_version()
+
+    @cached_property
+    def differences(self) -> dict[str, Difference]:
+        """The package's functions that are other ones here; of another version they are not compared."""
+        return differences(self.look) if self.current else {}
+
+    @property
+    def trusted(self) -> bool:
+        """Whether functions in schema pgqueue may be run: whoever could change them would run in this session."""
+        return self.current and not any(name.startswith("pgqueue.") for name in self.differences)
 
     def has(self, relation: str) -> bool:
         """Whether there is such a relation in schema pgmq."""

@@ -97,6 +97,7 @@ OF_INSTALLATIONS = [
     ("overload", OURS, "function_missing", ["drop function pgmq.send(text, jsonb, integer)"]),
     ("drift", OURS, "function_drifted", ["create or replace function pgqueue._forget(p_name text) returns void"
                                        " language sql as 'select'"]),
+    ("foreign", OURS, "function_foreign", ["create function pgmq.send(a int) returns int language sql as 'select 1'"]),
     ("left-over", OURS, "compiled_left_over", [UNLISTED.format(x="x"), "drop table pgmq.q_x, pgmq.a_x"]),
     ("unlogged", THEIRS, "throttle_unlogged", ["select pgmq.enable_notify_insert('x')"]),
     ("create", BOTH, "schema_open", ["grant create on schema pgmq to public"]),

@@ -30,6 +30,8 @@ OF_INSTALLATION: tuple[Callable[[Survey], Iterator[Finding]], ...] = (
     functions.version_differs,
     functions.function_missing,
     functions.function_drifted,
+    functions.function_foreign,
+    functions.functions_not_run,
     compiled.compiled_left_over,
     notify.throttle_unlogged,
     notify.throttle_of_nobody,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgqueue.doctor.findings import Finding, error
+from pgqueue.doctor.findings import Finding, counted, error
 from pgqueue.doctor.survey import Survey
 from pgqueue.sqltext import literal
 
@@ -23,7 +23,7 @@ def binding_of_nobody(survey: Survey) -> Iterator[Finding]:
         for row in survey.look.rows(_OF_NOBODY):
             name = literal(row.queue_name)
             yield error(
-                f"{row.bindings} topic bindings name {name}, which is no queue",
+                f"{counted(row.bindings, 'topic binding')} to {name}, which is no queue",
                 "send_topic() fails for every key that they match, for the other queues too",
                 f"delete from pgmq.topic_bindings where queue_name = {name};",
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pgqueue.doctor.findings import Finding, info, warning
+from pgqueue.doctor.findings import Finding, counted, info, warning
 from pgqueue.doctor.survey import Queue, Survey
 from pgqueue.names import FLOOR_SEQUENCES, MAX_COMPILED_BYTES
 from pgqueue.sqltext import literal
@@ -113,7 +113,7 @@ def compiled_left_over(survey: Survey) -> Iterator[Finding]:
         return
     for row in survey.look.rows(_LEFT_OVER):
         yield info(
-            f"{row.objects} functions and sequences are left of the queue {row.key}, which is gone",
+            f"{counted(row.objects, 'object')} in schema pgqueue, left of the queue {row.key}, which is gone",
             "they do no harm, and no good",
             f"select pgqueue._forget({literal(row.key)});",
         )
@@ -128,7 +128,7 @@ def _unlike(survey: Survey) -> Iterator[Any]:
 
 def _compilable(survey: Survey) -> list[str]:
     """Queues whose names leave room for it, where the functions are this package's."""
-    if not survey.current:
+    if not survey.trusted:
         return []
     return [
         queue.key

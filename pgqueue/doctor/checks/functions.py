@@ -2,49 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from functools import cache
 
-from pgqueue.doctor.findings import Finding, error, warning
+from pgqueue.doctor.findings import Finding, error, unseen, warning
+from pgqueue.doctor.packaged import packaged
 from pgqueue.doctor.survey import Survey
-from pgqueue.script import functions_sql, package_version
+from pgqueue.script import package_version
 
 #: So many are named one by one; beyond that the whole of them is to be renewed.
 MANY = 5
 RENEW = "-- in a shell; it renews every function, and leaves queues and messages alone\n-- pgqueue install"
-
-_FUNCTION = re.compile(
-    r"^create or replace function (?P<name>pgm?q(?:ueue)?\.\w+)\(.*?\nas \$\$(?P<body>.*?)\$\$;", re.M | re.S
-)
-
-_PRESENT = """
-select concat(n.nspname, '.', p.proname) as name, p.prosrc as body
-from pg_proc p
-join pg_namespace n on n.oid = p.pronamespace
-where n.nspname in ('pgmq', 'pgqueue')
-"""
-
-
-@dataclass
-class _Overloads:
-    """The functions of one name: statements that make them, and their bodies."""
-
-    statements: list[str] = field(default_factory=list)
-    bodies: Counter[str] = field(default_factory=Counter)
-
-
-@cache
-def _packaged() -> dict[str, _Overloads]:
-    """What this package installs, by name."""
-    found: dict[str, _Overloads] = {}
-    for function in _FUNCTION.finditer(functions_sql()):
-        one = found.setdefault(function["name"], _Overloads())
-        one.statements.append(function[0])
-        one.bodies[function["body"]] += 1
-    return found
 
 
 def version_differs(survey: Survey) -> Iterator[Finding]:
@@ -59,16 +26,38 @@ def version_differs(survey: Survey) -> Iterator[Finding]:
 
 def function_missing(survey: Survey) -> Iterator[Finding]:
     """One that the package installs and the database does not have."""
-    names = [name for name, (lost, strange) in _changed(survey).items() if lost > strange]
+    names = [name for name, one in survey.differences.items() if one.lost > len(one.strange)]
     for what, remedy in _told(names, "missing"):
         yield error(what, "calls of it, or of those that need it, fail", remedy)
 
 
 def function_drifted(survey: Survey) -> Iterator[Finding]:
     """One that somebody changed."""
-    names = [name for name, (lost, strange) in _changed(survey).items() if lost and strange]
+    names = [name for name, one in survey.differences.items() if one.lost and one.strange]
     for what, remedy in _told(names, "not as the package has it"):
         yield warning(what, "it may do anything else, and the next upgrade undoes it", remedy)
+
+
+def function_foreign(survey: Survey) -> Iterator[Finding]:
+    """An overload of somebody else's beside one of ours."""
+    for name, one in survey.differences.items():
+        if not one.lost:
+            for signature in one.strange:
+                yield warning(
+                    f"the function {signature} is not the package's, and bears the name of one of its own",
+                    f"calls of {name} may reach it instead, or be refused as ambiguous",
+                    f"drop function {signature};",
+                )
+
+
+def functions_not_run(survey: Survey) -> Iterator[Finding]:
+    """Some checks ask functions of pgqueue; where those are not the package's, the doctor does not run them."""
+    if survey.current and not survey.trusted:
+        yield unseen(
+            "whether compiled functions are stale, and whether upkeep is overdue",
+            "functions of schema pgqueue are not the package's, so the doctor does not run them",
+            "-- mend the functions first, see the other findings; then ask again",
+        )
 
 
 def _told(names: list[str], what: str) -> Iterator[tuple[str, str]]:
@@ -78,20 +67,4 @@ def _told(names: list[str], what: str) -> Iterator[tuple[str, str]]:
         yield f"{len(names)} functions are {what}: {first} …", RENEW
         return
     for name in names:
-        yield f"the function {name} is {what}", "\n".join(_packaged()[name].statements)
-
-
-def _changed(survey: Survey) -> dict[str, tuple[int, int]]:
-    """Names of functions that differ, each with how many bodies are gone and how many are strange."""
-    if not survey.current:
-        return {}
-    present: dict[str, Counter[str]] = {}
-    for row in survey.look.rows(_PRESENT):
-        present.setdefault(row.name, Counter())[row.body] += 1
-    changed = {}
-    for name, packaged in _packaged().items():
-        there = present.get(name, Counter())
-        lost, strange = packaged.bodies - there, there - packaged.bodies
-        if lost:
-            changed[name] = (lost.total(), strange.total())
-    return changed
+        yield f"the function {name} is {what}", "\n".join(packaged()[name].statements)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgqueue.doctor.findings import Finding, unseen, warning
+from pgqueue.doctor.findings import Finding, counted, unseen, warning
 from pgqueue.doctor.survey import Queue, Relation, Survey
 from pgqueue.sqltext import ident, literal
 
@@ -80,9 +80,9 @@ def rows_spilled(survey: Survey, queue: Queue) -> Iterator[Finding]:
                 f"select count(*) from (select from {default.name} limit {COUNTED + 1}) m"
             )
             if rows:
-                many = f"more than {COUNTED:,}" if rows > COUNTED else f"{rows:,}"
+                many = f"more than {COUNTED:,} rows" if rows > COUNTED else counted(rows, "row")
                 yield warning(
-                    f"{many} rows of {table.sql} lie in {default.name}, outside of its partitions",
+                    f"{many} of {table.sql} outside of its partitions, in {default.name}",
                     "partitions for them cannot be made while they lie there, and retention never drops them",
                     _keeper(survey, table),
                     queue.name,
@@ -101,7 +101,7 @@ def _keeper(survey: Survey, table: Relation) -> str:
 
 def upkeep_overdue(survey: Survey) -> Iterator[Finding]:
     """pgqueue.maintain() has not run for long."""
-    if not survey.current:
+    if not survey.trusted:
         return
     for row in survey.look.rows(_OVERDUE, survey.oids):
         queue, table = survey.by_table[row.oid]
