@@ -72,7 +72,12 @@ declare
     v_end timestamptz := clock_timestamp() + make_interval(secs => max_poll_seconds);
 begin
     while clock_timestamp() < v_end loop
-        return query execute format('select * from %s({marks})', {reader}::oid::regproc) using {given};
+        begin
+            return query execute format('select * from %s({marks})', {reader}::oid::regproc) using {given};
+        exception when datatype_mismatch or undefined_function then
+            -- The name was printed before this session heard that it had changed, and looked up after.
+            return query execute format('select * from %s({marks})', {reader}::oid::regproc) using {given};
+        end;
         exit when found;
         perform pg_sleep(poll_interval_ms / 1000.0);
     end loop;
