@@ -281,14 +281,15 @@ class Worker:
 async def _unless(stopping: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
     """Whether it came to its end, which it does not if the worker is to stop before. Raises what it raises."""
     task, stopped = asyncio.create_task(work), asyncio.create_task(stopping.wait())
-    await asyncio.wait({task, stopped}, return_when=asyncio.FIRST_COMPLETED)
-    stopped.cancel()
-    if task.done():
-        await task
-        return True
-    task.cancel()
-    await asyncio.wait({task}, timeout=CANCEL_SECONDS)
-    return False
+    try:
+        await asyncio.wait({task, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            await task
+        return task.done()
+    finally:
+        for one in (task, stopped):
+            one.cancel()
+        await asyncio.wait({task}, timeout=CANCEL_SECONDS)
 
 
 def _wake(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:

@@ -295,6 +295,20 @@ async def test_stop_before_there_is_a_connection(silent: str) -> None:
     assert time.monotonic() - began < 10
 
 
+async def test_a_start_that_is_cancelled_leaves_nothing_behind(silent: str) -> None:
+    worker = Worker(silent)
+    worker.handler("orders")(handle)
+    before = asyncio.all_tasks()
+    serving = asyncio.create_task(worker.serve())
+    while worker._stop is None:
+        await asyncio.sleep(0.01)
+    serving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(serving, 10)
+    assert asyncio.all_tasks() == before
+    assert worker._stop is None
+
+
 @pytest.mark.chaos
 @pytest.mark.parametrize("queue", ["loop", "threads", "transactions"])
 def test_a_signal_ends_it_where_the_server_stands_still(
