@@ -307,8 +307,9 @@ def partman_schema(conn: psycopg.Connection) -> str | None:
         conn,
         "select quote_ident(n.nspname) from pg_catalog.pg_extension e"
         " join pg_catalog.pg_namespace n on n.oid = e.extnamespace"
+        " join pg_catalog.pg_class c on c.relnamespace = n.oid and c.relname = 'part_config'"
         " where e.extname = 'pg_partman' and has_schema_privilege(n.oid, 'usage')"
-        " and has_table_privilege(format('%I.part_config', n.nspname), 'select')",
+        " and has_table_privilege(c.oid, 'select')",
     )
     return None if schema is None else str(schema)
 
