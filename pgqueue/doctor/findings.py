@@ -111,6 +111,7 @@ class Limits:
     read_rows, read_pages: what one read may walk
     pinned_seconds, pinned_xids: age of a snapshot that holds vacuum back
     dead_rows: dead rows in one table, if there are more than twice what autovacuum is set to bear
+    vacuum_seconds: time since the last vacuum, below which dead rows are nothing but a busy queue's
     used_share: part of a sequence's numbers that is used up
     unused_inserts: messages after which an index that nobody reads counts as unused
     """
@@ -123,6 +124,7 @@ class Limits:
     pinned_seconds: float = 300
     pinned_xids: int = 100_000
     dead_rows: int = 10_000
+    vacuum_seconds: float = 600
     used_share: float = 0.9
     unused_inserts: int = 10_000
 

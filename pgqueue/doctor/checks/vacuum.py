@@ -14,14 +14,17 @@ select
     format('%%I.%%I', n.nspname, c.relname) as name,
     pg_stat_get_dead_tuples(c.oid) as dead,
     pg_stat_get_live_tuples(c.oid) as live,
-    greatest(pg_stat_get_last_vacuum_time(c.oid), pg_stat_get_last_autovacuum_time(c.oid))::timestamptz(0)::text
-        as vacuumed,
+    v.vacuumed::timestamptz(0)::text as vacuumed,
+    extract(epoch from clock_timestamp() - v.vacuumed)::float8 as seconds,
     coalesce(o.threshold, current_setting('autovacuum_vacuum_threshold')::float8)
         + coalesce(o.factor, current_setting('autovacuum_vacuum_scale_factor')::float8) * greatest(c.reltuples, 0)
         as borne,
     coalesce(o.enabled, true) as enabled
 from pg_class c
 join pg_namespace n on n.oid = c.relnamespace
+cross join lateral (
+    select greatest(pg_stat_get_last_vacuum_time(c.oid), pg_stat_get_last_autovacuum_time(c.oid)) as vacuumed
+) v
 cross join lateral (
     select
         max(t.option_value::float8) filter (where t.option_name = 'autovacuum_vacuum_threshold') as threshold,
@@ -36,9 +39,10 @@ order by c.relname
 
 
 def dead_rows(survey: Survey) -> Iterator[Finding]:
-    """A table with many more dead rows than autovacuum is set to bear."""
+    """A table with many more dead rows than autovacuum is set to bear, which it has not come to for a while."""
     for row in survey.look.rows(_TABLES, list(survey.storage)):
-        if row.dead > max(survey.limits.dead_rows, 2 * row.borne):
+        late = row.seconds is None or row.seconds >= survey.limits.vacuum_seconds
+        if late and row.dead > max(survey.limits.dead_rows, 2 * row.borne):
             yield warning(
                 f"{row.name} holds {row.dead:,} dead rows beside {row.live:,} live ones;"
                 f" last vacuumed: {row.vacuumed or 'never'}",
