@@ -10,7 +10,7 @@ from psycopg.rows import scalar_row
 
 from pgqueue.adopt import indexes, rights
 from pgqueue.adopt.extension import give_to_extension
-from pgqueue.adopt.finish import drop_index, rename_index
+from pgqueue.adopt.finish import drop_index, lock_whole, rename_index
 from pgqueue.adopt.forth import Teller, Watch, one_at_a_time, prepare_session
 from pgqueue.adopt.indexes import Index, Known, Workshop
 from pgqueue.adopt.pgmq_sql import pgmq_sql
@@ -223,6 +223,7 @@ def _their_trigger(conn: psycopg.Connection, queue: Queue) -> None:
     table = str(ident("pgmq", f"q_{queue.name}"))
     if _scalar(conn, _HAS_THEIR_TRIGGER.format(table=literal(table))):
         return
+    lock_whole(conn, queue)
     conn.execute(f"drop trigger trigger_notify_queue_insert_listeners on {table}".encode())
     conn.execute(
         f"create constraint trigger trigger_notify_queue_insert_listeners after insert on {table}"

@@ -39,10 +39,18 @@ def change_trigger(conn: psycopg.Connection, queue: Queue) -> None:
     names = {"name": queue.name, "registered": queue.registered[0] if queue.registered else queue.name}
 
     def change() -> None:
+        lock_whole(conn, queue)
         for statement in _OUR_TRIGGER.split(";\n"):
             conn.execute(statement.encode(), names)
 
     briefly(conn, change, f"notify trigger of queue {queue.name}")
+
+
+def lock_whole(conn: psycopg.Connection, queue: Queue) -> None:
+    """Lock a queue's table, then its partitions, as everybody else does: dropping a trigger would begin with the
+    partitions and meet senders and readers half-way."""
+    table = ident("pgmq", f"q_{queue.name}")
+    conn.execute(f"lock table {table} in access exclusive mode".encode())
 
 
 def change_indexes(workshop: Workshop, queue: Queue, there: dict[str, Known]) -> None:
