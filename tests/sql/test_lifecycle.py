@@ -259,7 +259,7 @@ def test_an_unlogged_queue_loses_its_messages_in_a_crash_and_not_its_archive(
         ("slow", 199),
     ]
     assert value(conn, "select count(*) from pgmq.a_quick") == 1
-    # Floors are unlogged where the server has such sequences: they begin anew, and nothing is missed.
+    # Floors are as good as before the crash, or behind it, and nothing is missed.
     assert column(conn, "select msg_id from pgmq.read('slow', 30, 1)") == [403]
     for queue in ("quick", "slow"):
         do(conn, f'listen "pgmq.q_{queue}.INSERT"')
