@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.adopt.matrix import has_partman
 from tests.adopt.offering import offering
 from tests.conftest import CHOICE, FOREIGN_DSN
 from tests.databases import Cluster, Database
+from tests.servers import ServerError
 
 
 @pytest.fixture(scope="session")
@@ -28,3 +30,17 @@ def old_db(old_server: Cluster) -> Iterator[Database]:
     database = old_server.create_database()
     yield database
     database.drop()
+
+
+@pytest.fixture(scope="session")
+def partman() -> Iterator[Cluster]:
+    """Such a server of Debian's, whose pg_partman 4.7 can be created."""
+    try:
+        with offering("debian15") as server:
+            cluster = Cluster(server.conninfo)
+            if not has_partman(cluster):
+                pytest.skip("pg_partman is not there: apt-get install postgresql-15-partman")
+            yield cluster
+            cluster.close()
+    except ServerError as error:
+        pytest.skip(f"pg_partman is tested on Debian's Postgres: {error}")

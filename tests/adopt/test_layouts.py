@@ -9,11 +9,8 @@ import pytest
 from pgmq import PGMQueue
 
 from tests.adopt import layouts
-from tests.adopt.matrix import has_partman
-from tests.adopt.offering import offering
 from tests.compat.test_catalogue import COLUMNS, FUNCTIONS, KEYS, RELATIONS, facts
 from tests.databases import Cluster, Database
-from tests.servers import ServerError
 from tests.sql.asking import Connection, column, do, rows, value
 
 # Each in the words of facts.json.
@@ -184,20 +181,6 @@ def test_what_hangs_on_a_queue(old_db: Database) -> None:
     do(listener, 'listen "pgmq.q_x.INSERT"')
     assert value(conn, "select pgmq.send_topic('a.b', '1')") == 1
     assert next(listener.notifies(timeout=5, stop_after=1)).channel == "pgmq.q_x.INSERT"
-
-
-@pytest.fixture(scope="module")
-def partman() -> Iterator[Cluster]:
-    """Debian's server, which has pg_partman 4.7."""
-    try:
-        with offering("debian15") as server:
-            cluster = Cluster(server.conninfo)
-            if not has_partman(cluster):
-                pytest.skip("pg_partman is not there: apt-get install postgresql-15-partman")
-            yield cluster
-            cluster.close()
-    except ServerError as error:
-        pytest.skip(f"pg_partman is tested on Debian's Postgres: {error}")
 
 
 @pytest.mark.parametrize("version", ["1.4.4", "1.9.0", "1.13.0"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.adopt.matrix import Cell, run
-from tests.databases import Database
+from tests.databases import Cluster, Database
 
 
 @pytest.mark.chaos
@@ -23,3 +23,13 @@ def test_clients_notice_nothing(old_db: Database, cell: Cell) -> None:
     outcome = run(old_db, cell)
     assert [*outcome.problems, *outcome.report.faults()] == []
     assert outcome.back and outcome.report.handled > 150
+
+
+@pytest.mark.chaos
+def test_a_queue_under_pg_partman(partman: Cluster) -> None:
+    """A trigger changed on the partitions first would meet senders and readers half-way."""
+    database = partman.create_database()
+    outcome = run(database, Cell("1.13.0", "extension", partitioned=True))
+    database.drop()
+    assert [*outcome.problems, *outcome.report.faults()] == []
+    assert outcome.back
