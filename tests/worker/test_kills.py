@@ -154,7 +154,7 @@ class Herd:
 
 
 @pytest.mark.parametrize(
-    "seconds", [6, pytest.param(60, marks=[pytest.mark.chaos, pytest.mark.timeout(300)])]
+    "seconds", [3, pytest.param(60, marks=[pytest.mark.chaos, pytest.mark.timeout(300)])]
 )
 def test_nothing_is_lost_and_only_what_was_in_hand_is_repeated(
     db: Database, client: Client, conn: Connection, seconds: int
