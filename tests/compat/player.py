@@ -11,10 +11,10 @@ from tests.compat.differences import DIFFERENCES, Case
 from tests.compat.sides import Outcome, Side, alike
 from tests.compat.steps import (
     Arg,
+    ByHand,
     Call,
     Compiling,
     Control,
-    RawInsert,
     StartIds,
     Step,
     Travel,
@@ -101,8 +101,8 @@ class Player:
         self.excused: Counter[str] = Counter()
         found = subject.ask("select to_regprocedure('pgqueue.decompile(text)') is not null")
         self.can_decompile = bool(found[0][0])
-        self._in_transaction = self._savepoint = False
-        self._rolled_back = False
+        self._in_transaction = self._savepoint = self._read_only = False
+        self._rolled_back = self._throttled_anew = False
         self._created: set[str] = set()
         for side in self.sides:
             side.listen(NAMES)
@@ -122,8 +122,8 @@ class Player:
             raise Mismatch(f"at the end\n{mismatch}") from None
 
     def _empty(self) -> None:
-        self._in_transaction = self._savepoint = False
-        self._rolled_back = False
+        self._in_transaction = self._savepoint = self._read_only = False
+        self._rolled_back = self._throttled_anew = False
         self._created.clear()
         for side in self.sides:
             left = side.reset()
@@ -142,7 +142,7 @@ class Player:
             self._travel(step.seconds)
         elif isinstance(step, Compiling):
             self._compile(step)
-        elif isinstance(step, RawInsert):
+        elif isinstance(step, ByHand):
             self._both(step, str(step))
         elif isinstance(step, StartIds) and step.queue in queue_names(self.reference):
             for side in self.sides:
@@ -156,9 +156,11 @@ class Player:
         self.calls[call.function] += 1
         if call.function.startswith("create"):
             self._created.add(str(call.value("queue_name")))
+        if call.has("throttle_interval_ms") and self._in_transaction:
+            self._throttled_anew = True
         self._both(call, str(call))
 
-    def _both(self, step: Call | RawInsert, sql: str) -> None:
+    def _both(self, step: Call | ByHand, sql: str) -> None:
         """Runs a statement on both sides and keeps what it did on both or on neither: they stay alike."""
         inside = self._in_transaction
         before, undo, keep = BRACKETS[inside]
@@ -189,14 +191,14 @@ class Player:
         notes = [Outcome(("notified",), tuple((note,) for note in side.heard())) for side in self.sides]
         self._judge(step, notes)
 
-    def _left_otherwise(self, step: Call | RawInsert) -> bool:
+    def _left_otherwise(self, step: Call | ByHand) -> bool:
         """Whether the installation's tables differ after a call, excused."""
         look = AFTERMATH.get(step.function) if isinstance(step, Call) else None
         if look is None:
             return False
         return self._judge(step, self._look(look))
 
-    def _align_ids(self, step: Call | RawInsert) -> None:
+    def _align_ids(self, step: Call | ByHand) -> None:
         """No rollback gives ids back: where the sides used a different number, the reference follows."""
         look = Look("select sequencename::text, last_value from pg_sequences where schemaname = 'pgmq'")
         reference, ours = outcomes = self._look(str(look))
@@ -223,6 +225,7 @@ class Player:
             ours,
             self._in_transaction,
             self._rolled_back,
+            self._throttled_anew,
             frozenset(self._created),
             self.subject.ask,
         )
@@ -254,11 +257,13 @@ class Player:
     # --- what surrounds calls ---
 
     def _control(self, word: str) -> None:
-        if word == "begin":
+        if word.startswith("begin"):
             if self._in_transaction:
                 return
             self._in_transaction = True
-        elif not self._in_transaction or (word == "rollback_to" and not self._savepoint):
+            self._throttled_anew = False
+            self._read_only = word.endswith("read only")
+        elif not self._in_transaction or (word == "rollback to" and not self._savepoint):
             return
         if word == "commit":
             self._commit()
@@ -268,19 +273,21 @@ class Player:
         if word.startswith("rollback"):
             self._rolled_back = True
         if word in ("commit", "rollback"):
-            self._in_transaction = self._savepoint = False
+            self._in_transaction = self._savepoint = self._read_only = False
         elif word == "savepoint":
             self._savepoint = True
 
     def _travel(self, seconds: int) -> None:
         """Makes every message of both sides older."""
+        if self._read_only:
+            return
         for side in self.sides:
             side.do(TRAVEL.format(seconds=seconds))
             if not self._in_transaction:  # a rollback would bring back pgmq's table and not our sequences
                 side.do(TRAVEL_OF_THROTTLES.format(seconds=seconds))
 
     def _compile(self, step: Compiling) -> None:
-        if self.can_decompile and step.queue in queue_names(self.subject):
+        if self.can_decompile and not self._read_only and step.queue in queue_names(self.subject):
             done = self.subject.run(str(step))
             if done.failed:
                 raise Mismatch(str(done))

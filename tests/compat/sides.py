@@ -18,6 +18,8 @@ from psycopg.adapt import Buffer, Loader
 
 from tests.databases import Database
 
+# What ByHand steps call: a trigger by which a user keeps messages out of a queue.
+KEEPS_OUT = "create function keeps_out() returns trigger language plpgsql as $$ begin return null; end $$"
 SECONDS_APART = 4.0  # how far two sides' times may lie apart; steps.py makes them differ by tens
 
 
@@ -113,6 +115,7 @@ class Side:
         )
         self.conn.prepare_threshold = None
         self.conn.adapters.register_loader("timestamptz", _MomentLoader)
+        self.do(KEEPS_OUT)
         self.notified: list[str] = []
         self.conn.add_notify_handler(lambda note: self.notified.append(f"{note.channel} {note.payload!r}"))
         self._fresh = self._objects()

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.compat.values import (
+    BEGINS,
+    BY_HAND,
     CONDITIONS,
     GROUPS,
     HEADERS,
@@ -62,12 +64,12 @@ class Call:
 
 @dataclass(frozen=True)
 class Control:
-    """begin, commit, rollback, savepoint, rollback_to: played where they make sense, else passed over."""
+    """begin …, commit, rollback, savepoint, rollback to: played where they make sense, else passed over."""
 
     word: str
 
     def __str__(self) -> str:
-        return {"rollback_to": "rollback to s", "savepoint": "savepoint s"}.get(self.word, self.word)
+        return f"{self.word} s" if self.word in ("savepoint", "rollback to") else self.word
 
 
 @dataclass(frozen=True)
@@ -92,15 +94,14 @@ class Compiling:
 
 
 @dataclass(frozen=True)
-class RawInsert:
-    """A row written into the queue's table past the API, as some clients do."""
+class ByHand:
+    """A statement over a queue's table past the API, as users write them; {table} is its place in the text."""
 
     queue: str
-    message: str
+    text: str
 
     def __str__(self) -> str:
-        values = f"clock_timestamp(), {literal('jsonb', self.message)}"
-        return f"insert into {queue_table(self.queue)} (vt, message) values ({values})"
+        return self.text.replace("{table}", queue_table(self.queue))
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ class StartIds:
         return f"alter table {queue_table(self.queue)} alter column msg_id restart with {self.first}"
 
 
-Step = Call | Control | Travel | Compiling | RawInsert | StartIds
+Step = Call | Control | Travel | Compiling | ByHand | StartIds
 
 
 def queue_table(queue: str) -> str:
@@ -324,9 +325,16 @@ class Chooser:
         return calls[self.rng.randrange(len(calls))]
 
     def control(self) -> Control:
-        return Control(
-            self.pick(("begin", "begin", "begin", "commit", "commit", "rollback", "savepoint", "rollback_to"))
-        )
+        words = ("begin", "begin", "begin", "commit", "commit", "rollback", "savepoint", "rollback to")
+        word = self.pick(words)
+        return Control(self.pick(BEGINS) if word == "begin" else word)
+
+    def by_hand(self) -> ByHand:
+        text = self.pick(BY_HAND)
+        text = text.replace("{row}", f"msg_id = {self.scene.first_id + self.rng.randrange(8)}")
+        text = text.replace("{low}", str(self.scene.first_id - self.rng.randrange(1, 4)))
+        text = text.replace("{message}", literal("jsonb", self.pick(MESSAGES[:-1])))
+        return ByHand(self.pick(self.scene.queues), text)
 
     def compiling(self) -> Compiling:
         return Compiling(self.pick(("compile", "decompile")), self.pick(self.scene.queues))
@@ -368,7 +376,7 @@ WEIGHTS: tuple[tuple[int, Callable[[Chooser], Step]], ...] = (
     (16, Chooser.control),
     (12, lambda c: Travel(c.pick(TRAVELS))),
     (4, Chooser.compiling),
-    (3, lambda c: RawInsert(c.pick(c.scene.queues), c.pick(MESSAGES[:-1]))),
+    (5, Chooser.by_hand),
 )
 TOTAL = sum(weight for weight, _ in WEIGHTS)
 

@@ -75,3 +75,20 @@ MOMENTS = (At(0), At(20), At(-40), At(3600), "infinity", "-infinity", "1999-01-0
 QUANTITIES = (1, 1, 1, 2, 3, 5, 10, 1000, 0, -1, None)
 THROTTLES = (0, 0, 3_600_000, 3_600_000, -1, None)
 TRAVELS = (10, 20, 30, 40, 4000)
+BEGINS = (
+    *("begin",) * 8,
+    "begin isolation level repeatable read",
+    "begin isolation level serializable",
+    "begin read only",
+)
+# What users do to a queue's table past the API.
+BY_HAND = (
+    "insert into {table} (vt, message) values (clock_timestamp(), {message})",
+    "insert into {table} (vt, message) values (clock_timestamp(), {message})",
+    "insert into {table} (msg_id, vt, message) overriding system value values ({low}, clock_timestamp(), '{}')",
+    "update {table} set vt = clock_timestamp() - interval '20 seconds' where {row}",
+    """update {table} set headers = '{"x-pgmq-group": "g1"}' where {row}""",
+    "delete from {table} where {row}",
+    "create or replace trigger keeps_out before insert on {table} for each row"
+    " when (new.message = '7') execute function keeps_out()",
+)
