@@ -133,13 +133,14 @@ def _survey(conn: psycopg.Connection) -> Found:
     if kind == "absent":
         return Found("absent")
     types = _types(conn)
+    registered = _registered(conn)
     functions, strange, foreign = _functions(conn, types, kind == "extension")
     return Found(
         kind=kind,
         version=str(extension or _version(conn)),
         unfinished=unfinished,
-        queues=_queues(conn),
-        nameless=_column(conn, _NAMELESS) if _scalar(conn, "select to_regclass('pgmq.meta')") else (),
+        queues=_queues(conn, registered),
+        nameless=_nameless(conn, registered),
         not_tables=_column(conn, _NOT_TABLES),
         functions=functions,
         strange_functions=strange,
@@ -155,15 +156,6 @@ def _survey(conn: psycopg.Connection) -> Found:
 _THERE_IS_PGMQ = """
 select to_regclass('pgmq.meta') is not null
     or exists (select from pg_catalog.pg_proc p where p.pronamespace = to_regnamespace('pgmq'))"""
-
-_NAMELESS = """
-select m.queue_name::text
-from pgmq.meta m
-where not exists (
-    select from pg_catalog.pg_class c
-    where c.relnamespace = 'pgmq'::regnamespace and c.relname = 'q_' || lower(m.queue_name)
-)
-order by 1"""
 
 _NOT_TABLES = """
 select c.relname::text
@@ -220,7 +212,8 @@ def _count(conn: psycopg.Connection, table: str) -> int:
 
 #: Tables whose names and columns make them a queue's, whether pgmq.meta knows them or not.
 _QUEUES = """
-with relation as (
+-- Queues and archives are paired by the caller: the server, without statistics of its catalogue, compares all with all.
+with relation as materialized (
     select
         c.oid, c.relname::text as relname, c.relkind, c.relpersistence, c.relowner::regrole::text as owner,
         array_agg(a.attname::text) as columns
@@ -233,12 +226,11 @@ with relation as (
     group by c.oid
 )
 select
-    substr(q.relname, 3) as name,
+    q.relname,
     q.relkind = 'p' as partitioned,
     q.relpersistence = 'u' as unlogged,
     q.owner,
     q.columns,
-    a.columns as archive_columns,
     (
         select (coalesce(sum(pg_relation_size(t.relid)), 0) / current_setting('block_size')::bigint)::bigint
         from (
@@ -264,40 +256,58 @@ select
         where i.indrelid = q.oid and m.amname = 'gin' and x.relname = left(q.relname || '_fifo_idx', 63)
     ) as grouped
 from relation q
-left join relation a on a.relname = 'a_' || substr(q.relname, 3)
-where q.relname like 'q\\_%' and q.columns @> array['msg_id', 'enqueued_at', 'vt', 'message']
+where q.columns @> array['msg_id', 'enqueued_at', 'vt', 'message']
 order by q.relname"""
 
 _REGISTERED = "select lower(m.queue_name), m.queue_name::text from pgmq.meta m order by m.queue_name"
 
 
-def _queues(conn: psycopg.Connection) -> tuple[Queue, ...]:
+def _registered(conn: psycopg.Connection) -> dict[str, list[str]]:
+    """The names in pgmq.meta, by their lower case."""
     registered: dict[str, list[str]] = {}
     if _scalar(conn, "select to_regclass('pgmq.meta')"):
         for name, as_created in conn.execute(_REGISTERED).fetchall():
             registered.setdefault(name, []).append(as_created)
+    return registered
+
+
+def _nameless(conn: psycopg.Connection, registered: dict[str, list[str]]) -> tuple[str, ...]:
+    there = set(
+        _column(conn, "select relname::text from pg_class where relnamespace = to_regnamespace('pgmq')")
+    )
+    return tuple(one for name, names in registered.items() if f"q_{name}" not in there for one in names)
+
+
+def _queues(conn: psycopg.Connection, registered: dict[str, list[str]]) -> tuple[Queue, ...]:
     kept_up = set(_partman_tables(conn))
     with conn.cursor(row_factory=namedtuple_row) as cursor:
-        rows: list[Any] = cursor.execute(_QUEUES.encode()).fetchall()
+        found: list[Any] = cursor.execute(_QUEUES.encode()).fetchall()
+    by_name = {row.relname: row for row in found}
     return tuple(
-        Queue(
-            name=row.name,
-            registered=tuple(registered.get(row.name, ())),
-            kind="partitioned" if row.partitioned else "unlogged" if row.unlogged else "plain",
-            partman=f"pgmq.q_{row.name}" in kept_up,
-            owner=row.owner,
-            rows=row.rows,
-            pages=row.pages,
-            archived=row.archive_columns is not None,
-            missing=tuple(one for one in LATER_COLUMNS if one not in row.columns),
-            archive_missing=tuple(
-                one for one in LATER_COLUMNS if row.archive_columns and one not in row.archive_columns
-            ),
-            extra=tuple(sorted(set(row.columns) - set(QUEUE_COLUMNS))),
-            notifies=row.notifies,
-            grouped=row.grouped,
-        )
-        for row in rows
+        _queue(row, by_name.get(f"a_{row.relname[2:]}"), registered, kept_up)
+        for row in found
+        if row.relname[0] == "q"
+    )
+
+
+def _queue(row: Any, archive: Any, registered: dict[str, list[str]], kept_up: set[str]) -> Queue:
+    name = row.relname[2:]
+    return Queue(
+        name=name,
+        registered=tuple(registered.get(name, ())),
+        kind="partitioned" if row.partitioned else "unlogged" if row.unlogged else "plain",
+        partman=f"pgmq.q_{name}" in kept_up,
+        owner=row.owner,
+        rows=row.rows,
+        pages=row.pages,
+        archived=archive is not None,
+        missing=tuple(one for one in LATER_COLUMNS if one not in row.columns),
+        archive_missing=tuple(
+            one for one in LATER_COLUMNS if archive is not None and one not in archive.columns
+        ),
+        extra=tuple(sorted(set(row.columns) - set(QUEUE_COLUMNS))),
+        notifies=row.notifies,
+        grouped=row.grouped,
     )
 
 
