@@ -46,10 +46,12 @@ class Cell:
     partitioned: bool = False
     backlog: int = 0
     idle_queues: int = 0
+    to_extension: bool = False  # on the way back
 
     def __str__(self) -> str:
         said = [self.kind]
         said += ["upgraded to 1.11.2"] * self.upgraded + ["partitioned"] * self.partitioned
+        said += ["back to it"] * self.to_extension
         said += [f"{self.backlog:,} messages"] * bool(self.backlog)
         said += [f"{self.idle_queues:,} queues"] * bool(self.idle_queues)
         return f"{self.version:<8} {', '.join(said):<32}"
@@ -77,6 +79,7 @@ def cells(partitioned: bool = False) -> Iterator[Cell]:
         return
     yield from (Cell(version, kind) for version in layouts.versions() for kind in layouts.KINDS)
     yield from (Cell(version, kind, upgraded=True) for version in UPGRADED for kind in layouts.KINDS)
+    yield Cell("1.13.0", "extension", to_extension=True)
     yield Cell("1.11.2", "extension", backlog=MILLION)
     yield Cell("1.5.1", "extension", idle_queues=MANY)
 
@@ -91,18 +94,25 @@ def run(database: Database, cell: Cell, adopt: bool = True) -> Outcome:
     topic = "orders.new" if _has_topics(cell) else None
     took, problems = [], []
     with Traffic(database.dsn_for(client_role(database)), "x", topic=topic, backlog=cell.backlog) as traffic:
-        for options, expected in ((["--yes"], ("pgqueue",)), (["--back", "--yes"], ("sql", "absent"))):
+        for options, expected in ((["--yes"], "pgqueue"), _way_back(cell)):
             traffic.go_on(50)
             if adopt:
                 seconds, complaint = _pgqueue_adopt(database.dsn_for(owner), options)
                 took.append(seconds)
                 kind = migrate.status(conn).kind
                 problems += [complaint] if complaint else []
-                problems += [f"there is {kind}, not {expected[0]}"] if kind not in expected else []
+                problems += [f"there is {kind}, not {expected}"] if kind != expected else []
         traffic.go_on(50)
     assert traffic.report is not None
     gone = conn.execute("select to_regnamespace('pgqueue') is null").fetchone() == (True,)
     return Outcome(traffic.report, gone and adopt and not problems, tuple(took), problems)
+
+
+def _way_back(cell: Cell) -> tuple[list[str], str]:
+    """Options of the way back, and what there is after it."""
+    if cell.to_extension:
+        return ["--back", "--extension", "--yes"], "extension"
+    return ["--back", "--yes"], "sql"
 
 
 def _prepare(database: Database, cell: Cell) -> str:
@@ -205,11 +215,9 @@ def walk(choice: str, chosen: Iterable[Cell], adopt: bool) -> bool:
             print(line(cell, choice, outcome), flush=True)
             return outcome.good()
 
-        small = [cell for cell in chosen if not (cell.backlog or cell.idle_queues)]
-        large = [cell for cell in chosen if cell.backlog or cell.idle_queues]
+        longest_first = sorted(chosen, key=lambda cell: (-cell.idle_queues, -cell.backlog))
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            good = list(pool.map(one, small))
-        good += map(one, large)
+            good = list(pool.map(one, longest_first))
         cluster.close()
     return all(good)
 
