@@ -211,6 +211,14 @@ def test_metrics(q: Api) -> None:
     assert 99 <= oldest < 150
 
 
+def test_who_may_not_read_the_sequence_gets_no_metrics(q: Api) -> None:
+    role = q.database.create_role()
+    q.run(f"grant usage on schema pgmq to {role}", f"grant select on pgmq.q_q, pgmq.meta to {role}")
+    with q.database.connect(user=role) as conn, pytest.raises(psycopg.errors.InsufficientPrivilege) as denied:
+        conn.execute("select pgmq.metrics('q')")
+    assert denied.value.diag.message_primary == "permission denied for sequence q_q_msg_id_seq"
+
+
 def test_metrics_all(api: Api) -> None:
     assert api.rows("select * from pgmq.metrics_all()") == []
     api.run("select pgmq.create('One'), pgmq.create_unlogged('two')", "select pgmq.send('One', '1')")

@@ -4185,7 +4185,9 @@ begin
     -- After the table, which so is locked. By its function: to plan a scan of the sequence takes half as long as the rest.
     v_sequence := pg_get_serial_sequence(format('pgmq.%I', 'q_' || p_name), 'msg_id');
     if not has_sequence_privilege(v_sequence, 'select') then
-        raise insufficient_privilege using message = format('permission denied for sequence %s', v_sequence);
+        raise insufficient_privilege using message = 'permission denied for sequence ' || (
+            select c.relname from pg_catalog.pg_class c where c.oid = v_sequence
+        );
     end if;
     v_result.total_messages := coalesce(pg_sequence_last_value(v_sequence), 0);
     return v_result;
