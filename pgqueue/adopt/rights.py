@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -66,16 +66,13 @@ def of_functions(conn: psycopg.Connection) -> list[Rights]:
 
 def restore_functions(conn: psycopg.Connection, before: list[Rights]) -> None:
     """Give the functions of schema pgmq the rights they had. A new one has those of one of its name; one of a new name
-    may be called by who could call all that there was."""
+    those that most had."""
     same = {one.call: one.grants for one in before}
     named: dict[str, frozenset[Grant]] = {}
     for one in before:
         named.setdefault(one.name, one.grants)
-    common = (
-        frozenset.intersection(*(one.grants for one in before))
-        if before
-        else frozenset({Grant(PUBLIC, False)})
-    )
+    everybody = frozenset({Grant(PUBLIC, False)})
+    common = Counter(one.grants for one in before).most_common(1)[0][0] if before else everybody
     for one in of_functions(conn):
         wanted = same.get(one.call, named.get(one.name, common))
         for statement in _changes(one, wanted):

@@ -202,8 +202,13 @@ union all
 select 'table with grants', count(*) from queue q where q.relacl is not null"""
 
 
+def _readable(conn: psycopg.Connection, table: str) -> bool:
+    """Whether there is that table, and this role may read it: one that may not is refused later, by name."""
+    return bool(_scalar(conn, f"select has_table_privilege(to_regclass('{table}'), 'select')"))
+
+
 def _count(conn: psycopg.Connection, table: str) -> int:
-    if _scalar(conn, f"select to_regclass('{table}')") is None:
+    if not _readable(conn, table):
         return 0
     return int(str(_scalar(conn, f"select count(*) from {table}")))
 
@@ -265,7 +270,7 @@ _REGISTERED = "select lower(m.queue_name), m.queue_name::text from pgmq.meta m o
 def _registered(conn: psycopg.Connection) -> dict[str, list[str]]:
     """The names in pgmq.meta, by their lower case."""
     registered: dict[str, list[str]] = {}
-    if _scalar(conn, "select to_regclass('pgmq.meta')"):
+    if _readable(conn, "pgmq.meta"):
         for name, as_created in conn.execute(_REGISTERED).fetchall():
             registered.setdefault(name, []).append(as_created)
     return registered
