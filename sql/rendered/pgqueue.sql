@@ -720,6 +720,7 @@ declare
     v_floor_us bigint := coalesce(pg_sequence_last_value(%25$L::regclass), 0);
     v_msg_id bigint;
     v_vt timestamptz;
+    v_size bigint;
     v_vt_us bigint;
     v_may_rise boolean;
 begin
@@ -735,7 +736,7 @@ begin
     where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.msg_id >= case when v_full then -9223372036854775808 else v_floor end
     order by m.msg_id
     limit 1;
-    select m.vt into v_vt
+    select m.vt, pg_relation_size(m.tableoid) into v_vt, v_size
     from pgmq.%1$I m
     where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second')
         and m.vt >= case when v_full or v_floor_us = 0 then '-infinity' else to_timestamp(v_floor_us / 1000000.0) end
@@ -748,8 +749,8 @@ begin
         else 0
     end;
     if v_walk is null then
-        -- Not in use so far: begin once there is something to gain.
-        if not v_clean or v_msg_id is null or v_msg_id < 256 then
+        -- Not in use so far: begin once there is something to gain, dead rows before what is ready or, in 64 pages, what is due.
+        if not v_clean or coalesce(v_msg_id, 0) < 256 and coalesce(v_size, 0) < 524288 then
             return null;
         end if;
         perform setval(%23$L::regclass, v_msg_id), setval(%25$L::regclass, v_vt_us), setval(%27$L::regclass, v_us);
@@ -1742,6 +1743,7 @@ declare
     v_name text := lower(p_queue_name);
     v_tables text[];
     v_table text;
+    v_partman text;
 begin
     if p_queue_name is null then
         raise null_value_not_allowed using message = 'queue name cannot be null';
@@ -1761,8 +1763,23 @@ begin
         return false;
     end if;
     perform pgqueue._fire_triggers(v_name);
+    -- Of a queue that came from pgmq, pg_partman may keep up the tables: it would look for them in vain.
+    if exists (
+        select from pg_catalog.pg_class c
+        where c.relnamespace = 'pgmq'::regnamespace and c.relname = any(v_tables) and c.relkind = 'p'
+            and not exists (select from pgqueue.partitioning p where p.table_name = c.relname)
+    ) then
+        select n.nspname into v_partman
+        from pg_catalog.pg_extension e
+        join pg_catalog.pg_namespace n on n.oid = e.extnamespace
+        where e.extname = 'pg_partman';
+    end if;
     foreach v_table in array v_tables loop
         execute format('drop table pgmq.%I', v_table);
+        if v_partman is not null then
+            execute format('delete from %I.part_config where parent_table = $1', v_partman)
+            using 'pgmq.' || v_table;
+        end if;
     end loop;
     delete from pgmq.meta m where lower(m.queue_name) = v_name;
     perform pgqueue._forget(v_name);

@@ -411,3 +411,26 @@ def test_an_old_snapshot_does_not_slow_reads(db: Database, reference_db: Databas
     print(f"buffers of a read: {ours}, pgmq's: {theirs}")
     assert max(ours) < 60
     assert theirs[-1] > 2 * theirs[0] > 0
+
+
+def test_leases_that_ended_get_no_dearer_as_they_are_drained(conn: Connection) -> None:
+    """With nothing else in the queue: the dead ones before what is still due are walked past only at first."""
+    conn.execute("select pgmq.create('x')")
+    conn.execute(
+        """
+        insert into pgmq.q_x (enqueued_at, vt, message)
+        select now() - interval '1 hour', now() - interval '1 ms' * (n::bigint * 7919 % 100003), '{}'
+        from generate_series(1, 12000) n"""
+    )
+    conn.execute("vacuum analyze pgmq.q_x")
+
+    def buffers() -> int:
+        row = value(conn, "explain (analyze, buffers, format json) select pgmq.read('x', 300, 1)")
+        return int(row[0]["Plan"]["Shared Hit Blocks"] + row[0]["Plan"]["Shared Read Blocks"])
+
+    first = sorted(buffers() for _ in range(9))[4]
+    for _ in range(110):
+        assert len(read(conn, 100)) == 100
+    last = sorted(buffers() for _ in range(9))[4]
+    print(f"buffers of a read: {first}, then {last}")
+    assert last < first + 15
