@@ -1,6 +1,6 @@
 """A FastAPI service that answers at once and leaves the work to a queue.
 
-    pip install 'pgqueue[binary]' 'sqlalchemy[asyncio]' fastapi uvicorn
+    pip install '.[binary]' 'sqlalchemy[asyncio]' fastapi uvicorn
     PGQUEUE_DSN=postgresql://… uvicorn --app-dir examples fastapi_send:app
     curl -X POST localhost:8000/orders -H 'content-type: application/json' -d '{"customer": "Ada"}'
 

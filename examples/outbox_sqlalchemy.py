@@ -1,6 +1,6 @@
 """The outbox without an outbox: an order and its message in one SQLAlchemy transaction.
 
-    pip install 'pgqueue[binary]' sqlalchemy
+    pip install '.[binary]' sqlalchemy
     PGQUEUE_DSN=postgresql://… python examples/outbox_sqlalchemy.py
 
 Either both are committed or neither is. There is no second connection, no table of our own to poll and no

