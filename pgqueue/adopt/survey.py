@@ -236,20 +236,8 @@ select
     q.relpersistence = 'u' as unlogged,
     q.owner,
     q.columns,
-    (
-        select (coalesce(sum(pg_relation_size(t.relid)), 0) / current_setting('block_size')::bigint)::bigint
-        from (
-            select q.oid as relid
-            union
-            select l.relid from pg_catalog.pg_partition_tree(q.oid) l where q.relkind = 'p' and l.isleaf
-        ) t
-    ) as pages,
-    (
-        select coalesce(sum(greatest(l.reltuples, 0)), 0)::bigint
-        from pg_catalog.pg_class l
-        where l.oid = q.oid
-            or q.relkind = 'p' and l.oid in (select t.relid from pg_catalog.pg_partition_tree(q.oid) t where t.isleaf)
-    ) as rows,
+    s.pages,
+    s.rows,
     exists (
         select from pg_catalog.pg_trigger t
         where t.tgrelid = q.oid and t.tgname = 'trigger_notify_queue_insert_listeners'
@@ -261,6 +249,17 @@ select
         where i.indrelid = q.oid and m.amname = 'gin' and x.relname = left(q.relname || '_fifo_idx', 63)
     ) as grouped
 from relation q
+cross join lateral (
+    select
+        (coalesce(sum(pg_relation_size(l.oid)), 0) / current_setting('block_size')::bigint)::bigint as pages,
+        coalesce(sum(greatest(l.reltuples, 0)), 0)::bigint as rows
+    from (
+        select q.oid as relid
+        union
+        select p.relid from pg_catalog.pg_partition_tree(q.oid) p where q.relkind = 'p' and p.isleaf
+    ) t
+    join pg_catalog.pg_class l on l.oid = t.relid
+) s
 where q.columns @> array['msg_id', 'enqueued_at', 'vt', 'message']
 order by q.relname"""
 
