@@ -220,7 +220,8 @@ _QUEUES = """
 -- Queues and archives are paired by the caller: the server, without statistics of its catalogue, compares all with all.
 with relation as materialized (
     select
-        c.oid, c.relname::text as relname, c.relkind, c.relpersistence, c.relowner::regrole::text as owner,
+        c.oid, c.relname::text as relname, c.relkind, c.relpersistence, greatest(c.reltuples, 0) as reltuples,
+        c.relowner::regrole::text as owner,
         array_agg(a.attname::text) as columns
     from pg_catalog.pg_class c
     join pg_catalog.pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
@@ -236,8 +237,15 @@ select
     q.relpersistence = 'u' as unlogged,
     q.owner,
     q.columns,
-    s.pages,
-    s.rows,
+    case when q.relkind = 'r' then pg_relation_size(q.oid) else (
+        select coalesce(sum(pg_relation_size(t.relid)), 0) from pg_catalog.pg_partition_tree(q.oid) t where t.isleaf
+    ) end::bigint / current_setting('block_size')::bigint as pages,
+    case when q.relkind = 'r' then q.reltuples else (
+        select coalesce(sum(greatest(l.reltuples, 0)), 0)
+        from pg_catalog.pg_partition_tree(q.oid) t
+        join pg_catalog.pg_class l on l.oid = t.relid
+        where t.isleaf
+    ) end::bigint as rows,
     exists (
         select from pg_catalog.pg_trigger t
         where t.tgrelid = q.oid and t.tgname = 'trigger_notify_queue_insert_listeners'
@@ -249,17 +257,6 @@ select
         where i.indrelid = q.oid and m.amname = 'gin' and x.relname = left(q.relname || '_fifo_idx', 63)
     ) as grouped
 from relation q
-cross join lateral (
-    select
-        (coalesce(sum(pg_relation_size(l.oid)), 0) / current_setting('block_size')::bigint)::bigint as pages,
-        coalesce(sum(greatest(l.reltuples, 0)), 0)::bigint as rows
-    from (
-        select q.oid as relid
-        union
-        select p.relid from pg_catalog.pg_partition_tree(q.oid) p where q.relkind = 'p' and p.isleaf
-    ) t
-    join pg_catalog.pg_class l on l.oid = t.relid
-) s
 where q.columns @> array['msg_id', 'enqueued_at', 'vt', 'message']
 order by q.relname"""
 
