@@ -247,7 +247,7 @@ left join pg_catalog.pg_stat_progress_create_index p on p.pid = a.pid
 where a.pid = %s"""
 
 _LEAVES_WITHOUT = """
-select c.relname::text, (pg_relation_size(c.oid) / current_setting('block_size')::integer)::integer
+select c.relname::text, (coalesce(pg_relation_size(c.oid), 0) / current_setting('block_size')::integer)::integer
 from pg_catalog.pg_partition_tree(%s::text::regclass) t
 join pg_catalog.pg_class c on c.oid = t.relid
 where t.isleaf

@@ -237,7 +237,7 @@ select
     q.relpersistence = 'u' as unlogged,
     q.owner,
     q.columns,
-    case when q.relkind = 'r' then pg_relation_size(q.oid) else (
+    case when q.relkind = 'r' then coalesce(pg_relation_size(q.oid), 0) else (
         select coalesce(sum(pg_relation_size(t.relid)), 0) from pg_catalog.pg_partition_tree(q.oid) t where t.isleaf
     ) end::bigint / current_setting('block_size')::bigint as pages,
     case when q.relkind = 'r' then q.reltuples else (
