@@ -496,7 +496,7 @@ def watch_builders(db: Database, calls: tuple[str, ...], seconds: float) -> Coun
     assert total > 100
     rest: Counter[Refused] = Counter()
     for (_, refused), count in builders.heard.items():
-        if not (refused.sqlstate in ("42P01", "P0001") and refused.message.startswith('queue "')):
+        if not (refused.sqlstate in ("42P01", "P0001") and refused.message.lower().startswith('queue "')):
             rest[refused] += count
     print(f"{total} calls, {builders.heard.total()} refused; unclear: {dict(rest)}")
     with db.connect() as conn:
