@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 import psycopg
 from psycopg.pq import TransactionStatus
-from psycopg.rows import scalar_row, tuple_row
+from psycopg.rows import tuple_row
 
+from .asking import scalar, texts
 from .errors import ForeignInstallation, NotInstalled, TooNew
 from .script import Migration, functions_sql, install_sql, migrations, package_version
 
@@ -51,16 +52,16 @@ def status(conn: psycopg.Connection, steps: Sequence[Migration] | None = None) -
     steps = steps or migrations()
     newest = steps[-1].id
     with _transaction(conn):
-        extension = _scalar(conn, "select extversion from pg_catalog.pg_extension where extname = 'pgmq'")
+        extension = scalar(conn, "select extversion from pg_catalog.pg_extension where extname = 'pgmq'")
         if extension is not None:
             return Status("extension", pgmq_version=str(extension), newest_schema_version=newest)
         # In this order: whoever installs meanwhile makes both at once.
-        foreign = _scalar(
+        foreign = scalar(
             conn,
             "select to_regclass('pgmq.meta') is not null or exists (select from pg_catalog.pg_proc p"
             " join pg_catalog.pg_namespace n on n.oid = p.pronamespace where n.nspname = 'pgmq')",
         )
-        if _scalar(conn, "select to_regclass('pgqueue.migration')") is None:
+        if scalar(conn, "select to_regclass('pgqueue.migration')") is None:
             return Status("sql" if foreign else "absent", newest_schema_version=newest)
         applied = _applied(conn)
         with conn.cursor(row_factory=tuple_row) as cursor:
@@ -177,8 +178,8 @@ def uninstall(
     with _transaction(conn):
         conn.execute(_LOCK)
         conn.execute("drop schema pgqueue cascade")
-        if keep_archives and _scalar(conn, _ARCHIVES):
-            for statement in _column(conn, _OURS_IN_PGMQ):
+        if keep_archives and scalar(conn, _ARCHIVES):
+            for statement in texts(conn, _OURS_IN_PGMQ):
                 conn.execute(str(statement).encode())
         else:
             conn.execute("drop schema pgmq cascade")
@@ -188,12 +189,12 @@ def uninstall(
 def compile_queues(conn: psycopg.Connection, names: Sequence[str] = ()) -> dict[str, bool]:
     """Compile the named queues, or all, each in its own transaction; say of each whether it is compiled."""
     queues = names or [
-        str(n) for n in _column(conn, "select queue_name::text from pgmq.meta order by queue_name")
+        str(n) for n in texts(conn, "select queue_name::text from pgmq.meta order by queue_name")
     ]
     compiled = {}
     for queue in queues:
         with _transaction(conn):
-            compiled[queue] = bool(_scalar(conn, "select pgqueue.compile(%s)", (queue,)))
+            compiled[queue] = bool(scalar(conn, "select pgqueue.compile(%s)", (queue,)))
     return compiled
 
 
@@ -235,14 +236,14 @@ def _next_queues(conn: psycopg.Connection) -> list[str]:
     with _transaction(conn):
         return [
             str(name)
-            for name in _column(
+            for name in texts(
                 conn, "select queue_name::text from pgmq.meta order by queue_name limit %s", (QUEUES_A_STEP,)
             )
         ]
 
 
 def _applied(conn: psycopg.Connection) -> set[int]:
-    return {int(str(number)) for number in _column(conn, "select id from pgqueue.migration")}
+    return {int(number) for number in texts(conn, "select id from pgqueue.migration")}
 
 
 def _refuse(found: Status) -> None:
@@ -261,13 +262,3 @@ def _refuse(found: Status) -> None:
             f"the schema in this database has version {found.schema_version}, this package knows"
             f" {found.newest_schema_version}: upgrade the pgqueue package"
         )
-
-
-def _scalar(conn: psycopg.Connection, query: str, params: Sequence[object] = ()) -> object:
-    with conn.cursor(row_factory=scalar_row) as cursor:
-        return cursor.execute(query.encode(), params or None).fetchone()
-
-
-def _column(conn: psycopg.Connection, query: str, params: Sequence[object] = ()) -> list[object]:
-    with conn.cursor(row_factory=scalar_row) as cursor:
-        return cursor.execute(query.encode(), params or None).fetchall()

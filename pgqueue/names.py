@@ -77,6 +77,11 @@ def object_name(prefix: str, name: str, suffix: str) -> str:
     return prefix + hashlib.md5(name.encode(), usedforsecurity=False).hexdigest() + "$" + suffix
 
 
+def as_cut(name: str) -> str:
+    """A name as Postgres cuts it to 63 bytes."""
+    return name.encode()[:63].decode(errors="ignore")
+
+
 def lower(text: str) -> str:
     """Lower case as Postgres has it: a character for a character, so `İ` is `i`, a final sigma no other."""
     return "".join(character.lower()[0] for character in text)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
-from psycopg.rows import scalar_row
 
 from pgqueue.adopt import indexes, rights
 from pgqueue.adopt.extension import give_to_extension
@@ -18,8 +17,9 @@ from pgqueue.adopt.plan_back import steps_back
 from pgqueue.adopt.refusals_back import reasons_back
 from pgqueue.adopt.survey import UNFINISHED, Found, Queue, survey
 from pgqueue.adopt.waiting import LIGHT_LOCK_WAIT, briefly, outlive_others, unless_dropped
+from pgqueue.asking import scalar, texts
 from pgqueue.errors import CannotAdopt
-from pgqueue.names import object_name
+from pgqueue.names import as_cut, object_name
 from pgqueue.sqltext import ident, literal
 
 #: Compiled functions and sequences dropped in one transaction: each takes a lock of its own.
@@ -95,21 +95,17 @@ def theirs(queue: Queue, partition_column: str | None) -> list[Theirs]:
     table, made = f"q_{queue.name}", []
     if partition_column:
         column = str(ident(partition_column))
-        made.append(_theirs("part", _cut(f"{table}_part_idx"), table, f"({column})"))
+        made.append(_theirs("part", as_cut(f"{table}_part_idx"), table, f"({column})"))
     else:
-        made.append(_theirs("vt", _cut(f"{table}_vt_idx"), table, "(vt)"))
+        made.append(_theirs("vt", as_cut(f"{table}_vt_idx"), table, "(vt)"))
     if queue.archived:
-        name = _cut(f"archived_at_idx_{(queue.registered or (queue.name,))[0]}")
+        name = as_cut(f"archived_at_idx_{(queue.registered or (queue.name,))[0]}")
         made.append(_theirs("archived_at", name, f"a_{queue.name}", "(archived_at)"))
     return made
 
 
 def _theirs(label: str, name: str, table: str, columns: str) -> Theirs:
     return Theirs(Index(label, name, table, columns), f"btree {columns}")
-
-
-def _cut(name: str) -> str:
-    return name.encode()[:63].decode(errors="ignore")
 
 
 def _gin(queue: Queue) -> Index:
@@ -183,7 +179,7 @@ def _change(conn: psycopg.Connection, script: str, extension: bool) -> None:
     rights.restore_functions(conn, before)
     conn.execute(f"create table {UNFINISHED} (way text primary key, version text not null)".encode())
     conn.execute(f"insert into {UNFINISHED} (way, version) values ('back', '')".encode())
-    if _scalar(conn, _OUR_COMMENT):
+    if scalar(conn, _OUR_COMMENT):
         conn.execute("comment on schema pgmq is null")
 
 
@@ -221,7 +217,7 @@ where t.tgrelid = {table}::regclass and t.tgname = 'trigger_notify_queue_insert_
 
 def _their_trigger(conn: psycopg.Connection, queue: Queue) -> None:
     table = str(ident("pgmq", f"q_{queue.name}"))
-    if _scalar(conn, _HAS_THEIR_TRIGGER.format(table=literal(table))):
+    if scalar(conn, _HAS_THEIR_TRIGGER.format(table=literal(table))):
         return
     lock_whole(conn, queue)
     conn.execute(f"drop trigger trigger_notify_queue_insert_listeners on {table}".encode())
@@ -252,27 +248,21 @@ def _change_indexes(workshop: Workshop, queue: Queue, there: dict[str, Known], c
 
 
 _COMPILED = """
-select format('drop function %s', p.oid::regprocedure)
+select format('drop function %%s', p.oid::regprocedure)
 from pg_catalog.pg_proc p
 where p.pronamespace = 'pgqueue'::regnamespace and p.proname ~ '[^$]\\$'
 union all
-select format('drop sequence %s', c.oid::regclass)
+select format('drop sequence %%s', c.oid::regclass)
 from pg_catalog.pg_class c
 where c.relnamespace = 'pgqueue'::regnamespace and c.relkind = 'S'
 limit %s"""
 
 
 def _drop_compiled(conn: psycopg.Connection) -> None:
-    query = _COMPILED.replace("%s", "%%s").replace("limit %%s", "limit %s").encode()
-    while statements := [str(row[0]) for row in conn.execute(query, (DROPPED_AT_ONCE,)).fetchall()]:
+    while statements := texts(conn, _COMPILED, (DROPPED_AT_ONCE,)):
 
-        def drop(statements: list[str] = statements) -> None:
+        def drop(statements: tuple[str, ...] = statements) -> None:
             for statement in statements:
                 conn.execute(statement.encode())
 
         briefly(conn, drop, "dropping the compiled functions", wait=LIGHT_LOCK_WAIT)
-
-
-def _scalar(conn: psycopg.Connection, query: str) -> object:
-    with conn.cursor(row_factory=scalar_row) as cursor:
-        return cursor.execute(query.encode()).fetchone()

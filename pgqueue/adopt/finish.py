@@ -8,7 +8,7 @@ from pgqueue.adopt import indexes
 from pgqueue.adopt.indexes import Known, Workshop
 from pgqueue.adopt.survey import UNFINISHED, Found, Queue, survey
 from pgqueue.adopt.waiting import LIGHT_LOCK_WAIT, briefly
-from pgqueue.names import object_name
+from pgqueue.names import as_cut, object_name
 from pgqueue.sqltext import ident
 
 #: The index of an archive, as Postgres prints its definition.
@@ -62,7 +62,7 @@ def change_indexes(workshop: Workshop, queue: Queue, there: dict[str, Known]) ->
         if theirs and theirs.definition.startswith("gin"):
             drop_index(workshop, queue, final)
         rename_index(workshop.conn, made.name, final)
-    theirs = there.get(_cut(f"q_{queue.name}_vt_idx"))
+    theirs = there.get(as_cut(f"q_{queue.name}_vt_idx"))
     if theirs and theirs.table == f"q_{queue.name}" and theirs.definition == "btree (vt)":
         drop_index(workshop, queue, theirs.name)
     wanted = indexes.archive(queue)
@@ -71,11 +71,6 @@ def change_indexes(workshop: Workshop, queue: Queue, there: dict[str, Known]) ->
     ]
     if archived and wanted.name not in there:
         rename_index(workshop.conn, archived[0], wanted.name)
-
-
-def _cut(name: str) -> str:
-    """A name as Postgres cuts it to 63 bytes."""
-    return name.encode()[:63].decode(errors="ignore")
 
 
 def drop_index(workshop: Workshop, queue: Queue, name: str) -> None:

@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 import psycopg
-from psycopg.errors import InternalError_
 
 from pgqueue.adopt import waiting
 from pgqueue.adopt.survey import Queue
-from pgqueue.adopt.waiting import briefly
+from pgqueue.adopt.waiting import briefly, unless_going
 from pgqueue.errors import InTheWay
 from pgqueue.names import QueueNames, object_name
 from pgqueue.sqltext import INDEXES, environment, ident, put_breaks, static_queue
@@ -67,12 +66,8 @@ where x.relnamespace = 'pgmq'::regnamespace"""
 def indexes(conn: psycopg.Connection, table: str | None = None) -> dict[str, Known]:
     """The indexes of schema pgmq, or of one table, by name."""
     query = _INDEXES + (" and t.relname = %s" if table else "")
-    while True:
-        try:
-            rows = conn.execute(query.encode(), (table,) if table else None).fetchall()
-        except InternalError_:  # a queue was dropped while its indexes were read
-            continue
-        return {row[0]: Known(*row) for row in rows}
+    rows = unless_going(conn, lambda: conn.execute(query.encode(), (table,) if table else None).fetchall())
+    return {row[0]: Known(*row) for row in rows}
 
 
 # --- which ------------------------------------------------------------------------------------------

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import psycopg
-from psycopg.rows import scalar_row
 
 from pgqueue.adopt import indexes, waiting
 from pgqueue.adopt.plan import space_needed
 from pgqueue.adopt.survey import TYPES, Found
 from pgqueue.adopt.versions import NEWEST, OLDEST, number
+from pgqueue.asking import scalar
 from pgqueue.names import MAX_BYTES
 
 #: Names that are listed before the rest is counted.
@@ -101,20 +101,20 @@ def owners(conn: psycopg.Connection, found: Found) -> Iterator[str]:
     given = {"types": list(TYPES), "functions": [one.oid for one in found.functions]}
     foreign = [str(row[0]) for row in conn.execute(_FOREIGN.encode(), given).fetchall()]
     if foreign:
-        yield f"{_scalar(conn, 'select current_user')} does not own {listed(foreign)}"
+        yield f"{scalar(conn, 'select current_user')} does not own {listed(foreign)}"
     for schema in ("pgmq", "pgqueue"):
         if (
-            _scalar(
+            scalar(
                 conn,
                 f"select has_schema_privilege(oid, 'create') from pg_namespace where nspname = '{schema}'",
             )
             is False
         ):
-            yield f"{_scalar(conn, 'select current_user')} may not create in schema {schema}"
-    if _scalar(conn, "select to_regnamespace('pgqueue')") is None and not _scalar(
+            yield f"{scalar(conn, 'select current_user')} may not create in schema {schema}"
+    if scalar(conn, "select to_regnamespace('pgqueue')") is None and not scalar(
         conn, "select has_database_privilege(current_database(), 'create')"
     ):
-        yield f"{_scalar(conn, 'select current_user')} may not create the schema pgqueue in this database"
+        yield f"{scalar(conn, 'select current_user')} may not create the schema pgqueue in this database"
 
 
 _ODD_COLUMNS = """
@@ -253,7 +253,7 @@ def free_bytes(conn: psycopg.Connection) -> int | None:
     host = conn.info.host
     if not (host.startswith("/") or host in ("", "localhost", "127.0.0.1", "::1")):
         return None
-    folder = _scalar(conn, "select setting from pg_catalog.pg_settings where name = 'data_directory'")
+    folder = scalar(conn, "select setting from pg_catalog.pg_settings where name = 'data_directory'")
     if not folder or not Path(str(folder)).exists():
         return None
     return shutil.disk_usage(str(folder)).free
@@ -268,8 +268,3 @@ def transactions(conn: psycopg.Connection) -> Iterator[str]:
 def listed(names: Sequence[str]) -> str:
     more = len(names) - LISTED
     return ", ".join(names[:LISTED]) + (f" and {more} more" if more > 0 else "")
-
-
-def _scalar(conn: psycopg.Connection, query: str) -> object:
-    with conn.cursor(row_factory=scalar_row) as cursor:
-        return cursor.execute(query.encode()).fetchone()

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
-from psycopg.errors import InternalError_
-from psycopg.pq import TransactionStatus
-from psycopg.rows import namedtuple_row, scalar_row
+from psycopg.rows import namedtuple_row
 
 from pgqueue.adopt.signatures import ours
 from pgqueue.adopt.versions import FUNCTIONS, LATER_COLUMNS, QUEUE_COLUMNS, told_by
+from pgqueue.adopt.waiting import unless_going
+from pgqueue.asking import scalar, texts
 
 #: What is left of an adoption, or of a way back, that was begun: dropped when it is done.
 UNFINISHED = "pgqueue.unfinished"
@@ -112,24 +112,19 @@ class Found:
 
 def survey(conn: psycopg.Connection) -> Found:
     """Say what is in a database. Reads only; `conn` is in autocommit mode, or in a transaction of its caller's."""
-    while True:
-        try:
-            return _survey(conn)
-        except InternalError_:  # a queue was dropped while it was looked at
-            if conn.info.transaction_status != TransactionStatus.IDLE:
-                raise
+    return unless_going(conn, lambda: _survey(conn))
 
 
 def _survey(conn: psycopg.Connection) -> Found:
-    began = str(_scalar(conn, f"select to_regclass('{UNFINISHED}')") or "")
-    unfinished = str(_scalar(conn, f"select way from {UNFINISHED}")) if began else ""
-    extension = _scalar(conn, "select extversion from pg_catalog.pg_extension where extname = 'pgmq'")
+    began = str(scalar(conn, f"select to_regclass('{UNFINISHED}')") or "")
+    unfinished = str(scalar(conn, f"select way from {UNFINISHED}")) if began else ""
+    extension = scalar(conn, "select extversion from pg_catalog.pg_extension where extname = 'pgmq'")
     if extension is not None:
         kind = "extension"
-    elif _scalar(conn, "select to_regclass('pgqueue.migration')"):
+    elif scalar(conn, "select to_regclass('pgqueue.migration')"):
         kind = "pgqueue"
     else:
-        kind = "sql" if _scalar(conn, _THERE_IS_PGMQ) else "absent"
+        kind = "sql" if scalar(conn, _THERE_IS_PGMQ) else "absent"
     if kind == "absent":
         return Found("absent")
     types = _types(conn)
@@ -141,12 +136,12 @@ def _survey(conn: psycopg.Connection) -> Found:
         unfinished=unfinished,
         queues=_queues(conn, registered),
         nameless=_nameless(conn, registered),
-        not_tables=_column(conn, _NOT_TABLES),
+        not_tables=texts(conn, _NOT_TABLES),
         functions=functions,
         strange_functions=strange,
         foreign_functions=foreign,
         types=types,
-        owned_relations=int(str(_scalar(conn, _OWNED_RELATIONS))),
+        owned_relations=int(str(scalar(conn, _OWNED_RELATIONS))),
         bindings=_count(conn, "pgmq.topic_bindings"),
         throttles=_count(conn, "pgmq.notify_insert_throttle"),
         around=tuple((str(what), int(str(how_many))) for what, how_many in conn.execute(_AROUND).fetchall()),
@@ -204,13 +199,13 @@ select 'table with grants', count(*) from queue q where q.relacl is not null"""
 
 def _readable(conn: psycopg.Connection, table: str) -> bool:
     """Whether there is that table, and this role may read it: one that may not is refused later, by name."""
-    return bool(_scalar(conn, f"select has_table_privilege(to_regclass('{table}'), 'select')"))
+    return bool(scalar(conn, f"select has_table_privilege(to_regclass('{table}'), 'select')"))
 
 
 def _count(conn: psycopg.Connection, table: str) -> int:
     if not _readable(conn, table):
         return 0
-    return int(str(_scalar(conn, f"select count(*) from {table}")))
+    return int(str(scalar(conn, f"select count(*) from {table}")))
 
 
 # --- queues -----------------------------------------------------------------------------------------
@@ -274,7 +269,7 @@ def _registered(conn: psycopg.Connection) -> dict[str, list[str]]:
 
 def _nameless(conn: psycopg.Connection, registered: dict[str, list[str]]) -> tuple[str, ...]:
     there = set(
-        _column(conn, "select relname::text from pg_class where relnamespace = to_regnamespace('pgmq')")
+        texts(conn, "select relname::text from pg_class where relnamespace = to_regnamespace('pgmq')")
     )
     return tuple(one for name, names in registered.items() if f"q_{name}" not in there for one in names)
 
@@ -314,7 +309,7 @@ def _queue(row: Any, archive: Any, registered: dict[str, list[str]], kept_up: se
 
 def partman_schema(conn: psycopg.Connection) -> str | None:
     """The schema of pg_partman, quoted; None where it is not installed or cannot be read."""
-    schema = _scalar(
+    schema = scalar(
         conn,
         "select quote_ident(n.nspname) from pg_catalog.pg_extension e"
         " join pg_catalog.pg_namespace n on n.oid = e.extnamespace"
@@ -327,7 +322,7 @@ def partman_schema(conn: psycopg.Connection) -> str | None:
 
 def _partman_tables(conn: psycopg.Connection) -> tuple[str, ...]:
     schema = partman_schema(conn)
-    return _column(conn, f"select parent_table from {schema}.part_config") if schema else ()
+    return texts(conn, f"select parent_table from {schema}.part_config") if schema else ()
 
 
 # --- functions and types ----------------------------------------------------------------------------
@@ -416,7 +411,7 @@ order by t.typname"""
 
 
 def _version(conn: psycopg.Connection) -> str:
-    return told_by(_column(conn, _SIGNATURES))
+    return told_by(texts(conn, _SIGNATURES))
 
 
 def _types(conn: psycopg.Connection) -> tuple[Composite, ...]:
@@ -430,13 +425,3 @@ def _fate(attributes: tuple[str, ...], needed: tuple[str, ...]) -> str:
     if attributes == needed:
         return "same"
     return "grows" if attributes == needed[: len(attributes)] else "replaced"
-
-
-def _scalar(conn: psycopg.Connection, query: str) -> object:
-    with conn.cursor(row_factory=scalar_row) as cursor:
-        return cursor.execute(query.encode()).fetchone()
-
-
-def _column(conn: psycopg.Connection, query: str) -> tuple[str, ...]:
-    with conn.cursor(row_factory=scalar_row) as cursor:
-        return tuple(map(str, cursor.execute(query.encode()).fetchall()))

@@ -18,6 +18,7 @@ from psycopg.errors import (
     UndefinedObject,
     UndefinedTable,
 )
+from psycopg.pq import TransactionStatus
 
 from pgqueue.errors import InTheWay
 
@@ -129,6 +130,17 @@ def briefly(
                 raise
         time.sleep(pause * random.uniform(0.5, 1.5))
         pause = min(pause * 1.5, 2.0)
+
+
+def unless_going(conn: psycopg.Connection, look: Callable[[], T]) -> T:
+    """What a look over all queues finds: again, where one is dropped while it is looked at, but not for ever."""
+    for _ in range(MOST_DROPPED):
+        try:
+            return look()
+        except InternalError_:
+            if conn.info.transaction_status != TransactionStatus.IDLE:
+                raise
+    return look()
 
 
 @contextmanager

@@ -198,6 +198,18 @@ exception
 end
 $$;
 
+-- Which of pgmq's functions are there: who may call them has been decided, and is left so.
+do $$
+begin
+    perform set_config('pgqueue.known_functions', coalesce((
+        select string_agg(p.oid::text, ',')
+        from pg_catalog.pg_proc p
+        join pg_catalog.pg_namespace n on n.oid = p.pronamespace
+        where n.nspname = 'pgmq'
+    ), ''), true);
+end
+$$;
+
 -- The functions may name each other in any order.
 set local check_function_bodies = off;
 
@@ -1831,6 +1843,8 @@ begin
         where t.tgrelid = format('pgmq.%I', 'q_' || p_name)::regclass
             and t.tgname = 'trigger_notify_queue_insert_listeners'
     ) then
+        -- The table before its partitions, as senders and readers go: the drop would begin with those.
+        execute format('lock table pgmq.%I in access exclusive mode', 'q_' || p_name);
         perform pgqueue._fire_triggers(p_name);
         execute format('drop trigger trigger_notify_queue_insert_listeners on pgmq.%I', 'q_' || p_name);
     end if;
@@ -4284,8 +4298,22 @@ end
 $$;
 
 -- Rights as in pgmq: the schema is closed, who may use it may call everything, and the rights on a queue's tables decide.
--- Said in full, since default privileges may be hardened.
-grant execute on all functions in schema pgmq to public;
+-- Said in full, since default privileges may be hardened; of pgmq's functions only for new ones.
+do $$
+declare
+    v_function regprocedure;
+begin
+    for v_function in
+        select p.oid
+        from pg_catalog.pg_proc p
+        join pg_catalog.pg_namespace n on n.oid = p.pronamespace
+        where n.nspname = 'pgmq'
+            and p.oid <> all(string_to_array(coalesce(current_setting('pgqueue.known_functions', true), ''), ',')::oid[])
+    loop
+        execute format('grant execute on function %s to public', v_function);
+    end loop;
+end
+$$;
 grant execute on all functions in schema pgqueue to public;
 revoke execute on function
     pgqueue._compile(text, boolean),

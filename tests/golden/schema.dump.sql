@@ -3598,6 +3598,8 @@ begin
         where t.tgrelid = format('pgmq.%I', 'q_' || p_name)::regclass
             and t.tgname = 'trigger_notify_queue_insert_listeners'
     ) then
+        -- The table before its partitions, as senders and readers go: the drop would begin with those.
+        execute format('lock table pgmq.%I in access exclusive mode', 'q_' || p_name);
         perform pgqueue._fire_triggers(p_name);
         execute format('drop trigger trigger_notify_queue_insert_listeners on pgmq.%I', 'q_' || p_name);
     end if;

@@ -8,6 +8,7 @@ import pytest
 
 from tests.databases import Database
 from tests.sql.asking import Connection, column, do, outcome, rows, sqlstate, value
+from tests.sql.sessions import Session
 
 
 @pytest.fixture
@@ -161,3 +162,17 @@ def test_a_partitioned_queue_notifies(conn: Connection, listener: Connection) ->
     do(conn, "select pgqueue.maintain()")
     assert heard(listener) == [], "rows that are moved are no news"
     assert sqlstate(conn, "select pgmq.disable_notify_insert('parts')") == ""
+
+
+def test_disabling_meets_nobody_half_way(house: Database, conn: Connection) -> None:
+    """On a partitioned queue a sender locks the table and then a partition; whoever drops the trigger too."""
+    do(conn, "select pgmq.create_partitioned('parts', '10', '100'), pgmq.enable_notify_insert('parts', 0)")
+    sender, other, observer = Session(house.dsn), Session(house.dsn), Session(house.dsn)
+    sender.ask("begin; lock table only pgmq.q_parts in row exclusive mode")
+    other.start("select pgmq.disable_notify_insert('parts')")
+    assert not other.settles(observer)
+    sender.ask("select pgmq.send('parts', '1'); commit")
+    other.finish()
+    for session in (sender, other, observer):
+        session.close()
+    assert rows(conn, "select 1 from pgmq.list_notify_insert_throttles() where queue_name = 'parts'") == []

@@ -136,6 +136,19 @@ def test_functions_that_were_touched_are_made_anew(
     assert outcomes(conn, statements) == usual
 
 
+def test_who_may_call_what_is_left_as_it_was(db: Database, conn: Connection, session: Connection) -> None:
+    """Of pgmq's functions; one that comes anew may be called by all. Ours in schema pgqueue are needed by all."""
+    guest = db.connect(user=db.create_role())
+    do(conn, "grant usage on schema pgmq to public")
+    do(conn, "revoke execute on function pgmq.list_queues() from public; drop function pgmq.metrics_all")
+    do(conn, "update pgqueue.migration set name = 'initial'")
+    migrate.upgrade(session, steps=(*migrations(), Migration(SECOND.id, "nothing", "select 1")))
+    allowed = "select has_function_privilege(%s, 'execute')"
+    assert value(guest, allowed, "pgmq.list_queues()") is False
+    assert value(guest, allowed, "pgmq.metrics_all()") is True
+    assert value(guest, allowed, "pgqueue.fetch(text,integer,integer,bigint[],integer[],boolean)") is True
+
+
 def test_upgraded_is_as_fresh(server: Cluster, db: Database, conn: Connection) -> None:
     """case 18, case 125: after an upgrade the dump is the one of a fresh installation, queues included."""
     fresh = server.create_database()
