@@ -1755,7 +1755,6 @@ declare
     v_name text := lower(p_queue_name);
     v_tables text[];
     v_table text;
-    v_partman text;
 begin
     if p_queue_name is null then
         raise null_value_not_allowed using message = 'queue name cannot be null';
@@ -1775,23 +1774,9 @@ begin
         return false;
     end if;
     perform pgqueue._fire_triggers(v_name);
-    -- Of a queue that came from pgmq, pg_partman may keep up the tables: it would look for them in vain.
-    if exists (
-        select from pg_catalog.pg_class c
-        where c.relnamespace = 'pgmq'::regnamespace and c.relname = any(v_tables) and c.relkind = 'p'
-            and not exists (select from pgqueue.partitioning p where p.table_name = c.relname)
-    ) then
-        select n.nspname into v_partman
-        from pg_catalog.pg_extension e
-        join pg_catalog.pg_namespace n on n.oid = e.extnamespace
-        where e.extname = 'pg_partman';
-    end if;
+    perform pgqueue._leave_partman(v_tables);
     foreach v_table in array v_tables loop
         execute format('drop table pgmq.%I', v_table);
-        if v_partman is not null then
-            execute format('delete from %I.part_config where parent_table = $1', v_partman)
-            using 'pgmq.' || v_table;
-        end if;
     end loop;
     delete from pgmq.meta m where lower(m.queue_name) = v_name;
     perform pgqueue._forget(v_name);
@@ -2090,6 +2075,34 @@ as $$
     select exists (
         select from pg_catalog.pg_class c where c.relnamespace = 'pgmq'::regnamespace and c.relname = p_name
     );
+$$;
+
+create or replace function pgqueue._leave_partman(p_tables text[])
+returns void
+language plpgsql volatile
+as $$
+-- pg_partman may keep up the tables of a queue that came from pgmq: once they are dropped it would look for them in vain.
+declare
+    v_schema name;
+    v_kept_up text[] := array(
+        select 'pgmq.' || c.relname
+        from pg_catalog.pg_class c
+        where c.relnamespace = 'pgmq'::regnamespace
+            and c.relname = any(p_tables)
+            and c.relkind = 'p'
+            and not exists (select from pgqueue.partitioning p where p.table_name = c.relname)
+    );
+begin
+    if v_kept_up <> '{}' then
+        select n.nspname into v_schema
+        from pg_catalog.pg_extension e
+        join pg_catalog.pg_namespace n on n.oid = e.extnamespace
+        where e.extname = 'pg_partman';
+        if found then
+            execute format('delete from %I.part_config where parent_table = any($1)', v_schema) using v_kept_up;
+        end if;
+    end if;
+end
 $$;
 
 create or replace function pgqueue._lock_queue(p_queue_name text)

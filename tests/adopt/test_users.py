@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from pgqueue.adopt.survey import survey
@@ -113,25 +115,27 @@ def test_row_security_and_other_owners(old_db: Database) -> None:
 
 
 @pytest.fixture
-def partman(old_db: Database, old_server: Cluster) -> Database:
+def kept_up(partman: Cluster) -> Iterator[Database]:
     """A database with pg_partman."""
-    conn = old_db.connect(user=old_db.superuser)
-    if not rows(conn, "select from pg_available_extensions where name = 'pg_partman'"):
-        pytest.skip("this server has no pg_partman: PGQUEUE_TEST_PG=debian15 has")
-    do(conn, "create schema partman; create extension pg_partman schema partman")
-    return old_db
+    database = partman.create_database()
+    do(
+        database.connect(user=database.superuser),
+        "create schema partman; create extension pg_partman schema partman",
+    )
+    yield database
+    database.drop()
 
 
 @pytest.mark.parametrize("version", ["1.4.4", "1.13.0"])
-def test_queues_under_pg_partman(partman: Database, version: str) -> None:
+def test_queues_under_pg_partman(kept_up: Database, version: str) -> None:
     """They stay under it, and all functions work on them; a queue that is dropped leaves nothing in its table."""
-    conn = partman.connect(user=partman.superuser)
+    conn = kept_up.connect(user=kept_up.superuser)
     layouts.build(conn, version, "extension", partitioned=["p"])
     do(conn, "select pgmq.send('p', '{}', 0) from generate_series(1, 250)")
     config = "select parent_table, partition_interval, retention, premake from partman.part_config order by 1"
     before = rows(conn, config)
     assert [queue.partman for queue in survey(conn).queues if queue.name == "p"] == [True]
-    take_over(partman, user=partman.superuser)
+    take_over(kept_up, user=kept_up.superuser)
     assert rows(conn, config) == before
     assert value(conn, "select count(*) from pgqueue.partitioning") == 0
     do(conn, "select pgqueue.maintain()")
@@ -145,9 +149,9 @@ def test_queues_under_pg_partman(partman: Database, version: str) -> None:
     lacking = """select count(*) from pg_partition_tree('pgmq.q_p') t where t.isleaf and 2 <> (
         select count(*) from pg_index i where i.indrelid = t.relid and i.indisvalid and i.indpred is not null)"""
     assert value(conn, lacking) == 0, "new partitions have our indexes too"
-    take_back(partman, user=partman.superuser)
+    take_back(kept_up, user=kept_up.superuser)
     assert rows(conn, config) == before
     assert column(conn, "select msg_id from pgmq.read('p', 30, 1)") == [5]
-    take_over(partman, user=partman.superuser)
+    take_over(kept_up, user=kept_up.superuser)
     assert value(conn, "select pgmq.drop_queue('p')") is True
     assert rows(conn, config) == []

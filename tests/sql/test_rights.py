@@ -52,6 +52,7 @@ CATALOGUE = {
     "_has_table",
     "_is_partitioned",
     "_is_relation",
+    "_leave_partman",
     "_lock_queue",
     "_maintain",
     "_notified",
