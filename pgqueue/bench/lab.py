@@ -47,9 +47,9 @@ class Lab:
         """A number of things at the scale of this run."""
         return max(least, round(full * self.options.scale))
 
-    def seconds(self, full: float) -> float:
-        """How long a load lasts: as asked for, else `full` at the scale of this run, a second at least."""
-        return self.options.seconds or max(1.0, full * self.options.scale)
+    def seconds(self, full: float, least: float = 1.0) -> float:
+        """How long a load lasts: as asked for, else `full` at the scale of this run, but not less than `least`."""
+        return self.options.seconds or max(least, full * self.options.scale)
 
     def settle(self) -> None:
         """Let a checkpoint that is due come now and not during a turn, where this role may ask for one."""

@@ -153,7 +153,9 @@ def _finished(process: subprocess.Popen[str], load: Load, place: Path) -> Done:
     except subprocess.TimeoutExpired:
         raise BenchError("pgbench did not end in time") from None
     rate = re.search(r"^tps = ([\d.]+)", out, re.M)
-    if process.returncode != 0 or rate is None:
+    if process.returncode == 0 and rate is None:
+        raise BenchError(f"pgbench: {load.clients} clients ended no transaction in {load.seconds} s")
+    if rate is None or process.returncode != 0:
         said = (
             [line for line in err.splitlines() if "error" in line.lower()] or err.splitlines() or ["no word"]
         )

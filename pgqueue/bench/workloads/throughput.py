@@ -154,7 +154,7 @@ def readers(lab: Lab) -> None:
     for caller in lab.turns(list(queues), most=3):
         rates: list[float] = []
         for clients in possible:
-            seconds = lab.seconds(READERS[clients])
+            seconds = lab.seconds(READERS[clients], least=max(1, clients / 50))
             enough = 1.5 * max(rates) if rates else FAST
             _fill(lab, caller, queues[caller], round(enough * seconds))
             load = Load(read_script(caller, queues[caller]), clients, seconds, log=True)
