@@ -118,7 +118,7 @@ def _prepare(workshop: Workshop, found: Found, tell: Teller) -> None:
     there = indexes.indexes(workshop.conn)
     columns: dict[str, str] = dict(workshop.conn.execute(_PARTITION_COLUMNS).fetchall())
     for queue in found.queues:
-        with unless_dropped(workshop.conn, f"q_{queue.name}"):
+        with unless_dropped(workshop.conn, queue.oid):
             for wanted in theirs(queue, columns.get(f"q_{queue.name}")):
                 if not wanted.names(there):
                     workshop.build(wanted.index, queue)
@@ -194,14 +194,14 @@ def _finish(workshop: Workshop, tell: Teller) -> None:
     notified = [queue for queue in found.queues if queue.notifies]
     tell.begin("notify", len(notified))
     for queue in notified:
-        with unless_dropped(conn, f"q_{queue.name}"):
+        with unless_dropped(conn, queue.oid):
             briefly(conn, lambda: _their_trigger(conn, queue), f"notify trigger of queue {queue.name}")  # noqa: B023
         tell.one_more()
     tell.begin("tidy", len(found.queues) + 1)
     there = indexes.indexes(conn)
     columns: dict[str, str] = dict(conn.execute(_PARTITION_COLUMNS).fetchall())
     for queue in found.queues:
-        with unless_dropped(conn, f"q_{queue.name}"):
+        with unless_dropped(conn, queue.oid):
             _change_indexes(workshop, queue, there, columns.get(f"q_{queue.name}"))
         tell.one_more()
     _drop_compiled(conn)

@@ -140,7 +140,7 @@ def _prepare(workshop: Workshop, queues: Sequence[Queue], found: Found, tell: Te
     tell.begin("indexes", len(queues))
     there = indexes.indexes(conn)
     for queue in queues:
-        with unless_dropped(conn, f"q_{queue.name}"):
+        with unless_dropped(conn, queue.oid):
             for index in _wanted(queue, there):
                 known = there.get(index.name)
                 if known is None or not known.valid:
@@ -151,7 +151,7 @@ def _prepare(workshop: Workshop, queues: Sequence[Queue], found: Found, tell: Te
         tell.begin("columns", len(lacking))
         columns.name_columns(conn, found)
         for queue in lacking:
-            with unless_dropped(conn, f"q_{queue.name}"):
+            with unless_dropped(conn, queue.oid):
                 columns.add(conn, queue)
             tell.one_more()
     if "message_record" in found.replaced_types:
@@ -178,7 +178,7 @@ def _wanted(queue: Queue, there: dict[str, indexes.Known]) -> list[indexes.Index
 
 def _finish(workshop: Workshop, found: Found, tell: Teller) -> None:
     conn = workshop.conn
-    compiled: set[str] = set()
+    compiled: set[int] = set()
     _compile(workshop, found, compiled, tell)
     # Who was inside pgmq's create at the change has left it after this: no queue is made its way any more.
     outlive_others(conn, "waiting until nobody is inside pgmq's old functions")
@@ -187,13 +187,13 @@ def _finish(workshop: Workshop, found: Found, tell: Teller) -> None:
     notified = [queue for queue in found.queues if queue.notifies]
     tell.begin("notify", len(notified))
     for queue in notified:
-        with unless_dropped(conn, f"q_{queue.name}"):
+        with unless_dropped(conn, queue.oid):
             finish.change_trigger(conn, queue)
         tell.one_more()
     tell.begin("tidy", len(found.queues) + 1)
     there = indexes.indexes(conn)
     for queue in found.queues:
-        with unless_dropped(conn, f"q_{queue.name}"):
+        with unless_dropped(conn, queue.oid):
             finish.change_indexes(workshop, queue, there)
             if queue.grouped:
                 finish.compile_queue(conn, queue)
@@ -203,13 +203,13 @@ def _finish(workshop: Workshop, found: Found, tell: Teller) -> None:
     tell.done()
 
 
-def _compile(workshop: Workshop, found: Found, compiled: set[str], tell: Teller) -> None:
+def _compile(workshop: Workshop, found: Found, compiled: set[int], tell: Teller) -> None:
     """Compile the queues that were not yet, and bring late ones to what the others are."""
-    queues = [queue for queue in found.queues if queue.name not in compiled]
+    queues = [queue for queue in found.queues if queue.oid not in compiled]
     _prepare(workshop, queues, found, tell)
     tell.begin("compile", len(queues))
     for queue in queues:
-        with unless_dropped(workshop.conn, f"q_{queue.name}"):
+        with unless_dropped(workshop.conn, queue.oid):
             finish.compile_queue(workshop.conn, queue)
-        compiled.add(queue.name)
+        compiled.add(queue.oid)
         tell.one_more()

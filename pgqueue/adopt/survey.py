@@ -40,6 +40,7 @@ BYTES_AN_ENTRY = 28
 class Queue:
     """A queue's table in schema pgmq. `name` is the table's without `q_`; `registered` what pgmq.meta calls it."""
 
+    oid: int
     name: str
     registered: tuple[str, ...]
     kind: str  # plain, unlogged, partitioned
@@ -227,6 +228,7 @@ with relation as materialized (
     group by c.oid
 )
 select
+    q.oid::bigint as oid,
     q.relname,
     q.relkind = 'p' as partitioned,
     q.relpersistence = 'u' as unlogged,
@@ -289,6 +291,7 @@ def _queues(conn: psycopg.Connection, registered: dict[str, list[str]]) -> tuple
 def _queue(row: Any, archive: Any, registered: dict[str, list[str]], kept_up: set[str]) -> Queue:
     name = row.relname[2:]
     return Queue(
+        oid=row.oid,
         name=name,
         registered=tuple(registered.get(name, ())),
         kind="partitioned" if row.partitioned else "unlogged" if row.unlogged else "plain",

@@ -57,7 +57,7 @@ where a.datid = (select d.oid from pg_catalog.pg_database d where d.datname = cu
 order by a.xact_start nulls last
 limit 1"""
 
-#: Transactions that run now, by what stays the same as long as they do. What a backend is, not every role may see.
+#: Transactions that run now, by what stays the same as long as they do. Autovacuum's are no user's.
 _RUNNING = """
 select l.virtualtransaction
 from pg_catalog.pg_locks l
@@ -66,7 +66,7 @@ where l.locktype = 'virtualxid'
     and l.granted
     and l.pid <> pg_backend_pid()
     and a.datid = (select d.oid from pg_catalog.pg_database d where d.datname = current_database())
-    and a.backend_type is distinct from 'autovacuum worker'"""
+    and a.usesysid is not null"""
 
 
 @dataclass(frozen=True)
@@ -144,16 +144,17 @@ def unless_going(conn: psycopg.Connection, look: Callable[[], T]) -> T:
 
 
 @contextmanager
-def unless_dropped(conn: psycopg.Connection, table: str) -> Iterator[None]:
-    """What fails because the queue was dropped meanwhile has nothing to do any more.
+def unless_dropped(conn: psycopg.Connection, table: int) -> Iterator[None]:
+    """What fails because the queue was dropped meanwhile has nothing to do any more. One made anew under its name is
+    another one.
 
     Args:
-        table: The queue's table in schema pgmq, by its plain name.
+        table: The oid of the queue's table.
     """
     try:
         yield
     except psycopg.Error:
-        there = "select from pg_catalog.pg_class where relnamespace = 'pgmq'::regnamespace and relname = %s"
+        there = "select from pg_catalog.pg_class where oid = %s"
         if conn.closed or conn.execute(there, (table,)).fetchone() is not None:
             raise
 

@@ -110,6 +110,7 @@ class Limits:
     count_ms: how long the doctor counts, at most, to work out what pgqueue would read
     read_rows, read_pages: what one read may walk
     pinned_seconds, pinned_xids: age of a snapshot that holds vacuum back
+    hidden_seconds: how long one is looked at of which this role may not see when it began
     dead_rows: dead rows in one table, if there are more than twice what autovacuum is set to bear
     vacuum_seconds: time since the last vacuum, below which dead rows are nothing but a busy queue's
     used_share: part of a sequence's numbers that is used up
@@ -123,6 +124,7 @@ class Limits:
     read_pages: int = 1000
     pinned_seconds: float = 300
     pinned_xids: int = 100_000
+    hidden_seconds: float = 1
     dead_rows: int = 10_000
     vacuum_seconds: float = 600
     used_share: float = 0.9

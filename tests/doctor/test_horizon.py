@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import threading
 import time
 from collections.abc import Callable, Iterator
 
@@ -14,6 +15,7 @@ from tests.conftest import CHOICE
 from tests.databases import Cluster, our_sql, uri
 from tests.doctor.conftest import QUEUE, Patient
 from tests.servers import Server
+from tests.sql.asking import column
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +47,12 @@ def wait_for(holds: Callable[[], bool]) -> None:
     raise AssertionError("it never came")
 
 
+_OPEN = "select count(*) from pg_stat_activity where pid = %s and backend_xid is not null"
+_VACUUMED = """
+select count(*) from pg_stat_activity
+where backend_type = 'autovacuum worker' and query like '%public.slow%' and backend_xmin is not null"""
+
+
 def test_a_session_that_is_open_for_long(patient: Patient) -> None:
     other = patient.database.connect(autocommit=False, application_name="report \x1b[2J")
     other.execute("set transaction isolation level repeatable read")
@@ -69,6 +77,47 @@ def test_a_session_of_somebody_else_is_not_guessed_at(patient: Patient) -> None:
     assert patient.findings("horizon_hidden", user=reader) == []
     assert patient.finding("horizon_session", user=reader, pinned_seconds=0).severity == Severity.WARNING
     other.rollback()
+
+
+def test_transactions_of_somebody_else_that_end_are_nothing(patient: Patient) -> None:
+    """Each is open when it is looked at first; another one follows at once."""
+    reader = patient.database.create_role()
+    busy = patient.database.connect(user=patient.database.superuser)
+    over = threading.Event()
+
+    def work() -> None:
+        while not over.is_set():
+            busy.execute("select pg_current_xact_id(), pg_sleep(0.1)")
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    try:
+        wait_for(lambda: column(patient.conn, _OPEN, busy.info.backend_pid) == [1])
+        assert patient.findings("horizon_hidden", user=reader) == []
+    finally:
+        over.set()
+        worker.join()
+
+
+def test_autovacuum_holds_nothing_back(patient: Patient) -> None:
+    """One that takes its time, which who may not see the activity of others cannot tell from a session."""
+    reader = patient.database.create_role()
+    superuser = patient.database.connect(user=patient.database.superuser)
+    superuser.execute("alter system set autovacuum_naptime = 1")
+    superuser.execute("select pg_reload_conf()")
+    superuser.execute(
+        "create table slow with (autovacuum_vacuum_cost_delay = 100, autovacuum_vacuum_cost_limit = 1)"
+        " as select repeat('x', 4000) as x from generate_series(1, 2000)"
+    )
+    try:
+        superuser.execute("delete from slow")
+        wait_for(lambda: column(superuser, _VACUUMED) == [1])
+        assert patient.findings("horizon_hidden", user=reader) == []
+        assert column(superuser, _VACUUMED) == [1]
+    finally:
+        superuser.execute("drop table slow")
+        superuser.execute("alter system reset autovacuum_naptime")
+        superuser.execute("select pg_reload_conf()")
 
 
 def test_a_prepared_transaction(patient: Patient) -> None:

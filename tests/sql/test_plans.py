@@ -58,6 +58,12 @@ def flying(conn: Connection, count: int) -> None:
     waiting(conn, count)
 
 
+def flying_and_counted(conn: Connection, count: int) -> None:
+    """As autovacuum may find it: analysed, and never vacuumed."""
+    waiting(conn, count)
+    conn.execute("analyze pgmq.q_x")
+
+
 def flying_and_analysed(conn: Connection, count: int) -> None:
     waiting(conn, count)
     conn.execute("vacuum analyze pgmq.q_x")
@@ -104,6 +110,7 @@ SHAPES = (
     empty,
     filled,
     flying,
+    flying_and_counted,
     flying_and_analysed,
     expired,
     expired_and_analysed,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,10 +12,11 @@ from pgqueue.sqltext import ident, literal
 
 WHY = "no row that died since can be removed: tables grow, and pgmq's reads get slower with every message"
 
-#: Snapshots in other databases hold back nothing here; vacuum's own do nowhere.
+#: Snapshots in other databases hold back nothing here; vacuum's own, which are no user's, do nowhere.
 _SESSIONS = """
 select
     a.pid,
+    coalesce(a.state, 'disabled') = 'disabled' as hidden,
     a.usename::text as role,
     a.application_name as application,
     a.state,
@@ -25,8 +27,16 @@ from pg_stat_activity a
 where a.datname = current_database()
     and (a.backend_xmin is not null or a.backend_xid is not null)
     and a.pid <> pg_backend_pid()
-    and coalesce(a.backend_type, '') not in ('autovacuum worker', 'walsender')
+    and a.usesysid is not null
+    and coalesce(a.backend_type, '') <> 'walsender'
 order by a.xact_start
+"""
+
+#: What every role may see of a transaction that runs.
+_TRANSACTIONS = """
+select l.pid, l.virtualtransaction as transaction
+from pg_locks l
+where l.locktype = 'virtualxid' and l.mode = 'ExclusiveLock' and l.pid = any(%s)
 """
 
 _PREPARED = """
@@ -77,12 +87,17 @@ def horizon_session(survey: Survey) -> Iterator[Finding]:
 
 
 def horizon_hidden(survey: Survey) -> Iterator[Finding]:
-    """Transactions of others, of which this role may not see when they began."""
-    hidden = [row for row in survey.look.rows(_SESSIONS) if row.seconds is None]
-    if hidden:
-        named = ", ".join(str(row.pid) for row in hidden[:5])
+    """Transactions of others that go on, of which this role may not see when they began."""
+    pids = [row.pid for row in survey.look.rows(_SESSIONS) if row.hidden]
+    going = set(survey.look.rows(_TRANSACTIONS, pids)) if pids else set()
+    end = time.monotonic() + survey.limits.hidden_seconds
+    while going and time.monotonic() < end:
+        time.sleep(survey.limits.hidden_seconds / 20)
+        going &= set(survey.look.rows(_TRANSACTIONS, pids))
+    if going:
+        named = ", ".join(str(row.pid) for row in sorted(going)[:5])
         yield unseen(
-            f"since when the transactions of {len(hidden)} other sessions are open (processes {named})",
+            f"since when the transactions of {len(going)} other sessions are open (processes {named})",
             "this role may not see the activity of others",
             f"-- as a superuser\ngrant pg_read_all_stats to {survey.role};",
         )
