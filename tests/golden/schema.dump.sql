@@ -2120,13 +2120,15 @@ begin
                         union all
                         (select d.msg_id, d.key from unnest($4, $5) as d (msg_id, key) order by d.key)
                         order by key
-                        offset 0
                     ) c
-                    join pgmq.%1$I m on m.msg_id = c.msg_id
-                    where m.vt <= $1
+                    cross join lateral (
+                        select m.msg_id
+                        from pgmq.%1$I m
+                        where m.msg_id = c.msg_id and m.vt <= $1
+                        for update skip locked
+                    ) m
                     order by c.key
                     limit $2
-                    for update of m skip locked
                 ))
                 returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
             $sql$, 'q_' || v_name)
@@ -2147,13 +2149,15 @@ begin
                         union all
                         (select d.msg_id, d.key from unnest($4, $5) as d (msg_id, key) order by d.key)
                         order by key
-                        offset 0
                     ) c
-                    join pgmq.%1$I m on m.msg_id = c.msg_id
-                    where m.vt <= $1
+                    cross join lateral (
+                        select m.msg_id
+                        from pgmq.%1$I m
+                        where m.msg_id = c.msg_id and m.vt <= $1
+                        for update skip locked
+                    ) m
                     order by c.key
                     limit $2
-                    for update of m skip locked
                 ))
                 returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
             $sql$, 'q_' || v_name)
@@ -2193,11 +2197,10 @@ begin
     end if;
     execute format($sql$
         select array(
-            select m.msg_id
+            select h.msg_id
             from (select min(m.msg_id) as msg_id from pgmq.%1$I m group by hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0)) h
-            join pgmq.%1$I m on m.msg_id = h.msg_id
-            where m.vt <= $1
-            order by m.msg_id
+            where (select m.vt from pgmq.%1$I m where m.msg_id = h.msg_id) <= $1
+            order by h.msg_id
         )
     $sql$, v_table)
     into v_heads
@@ -2208,12 +2211,15 @@ begin
             execute format($sql$
                 select array(
                     select m.msg_id
-                    from unnest($1) as c (msg_id)
-                    join pgmq.%1$I m on m.msg_id = c.msg_id
-                    where m.vt <= $2
+                    from (select i.msg_id from unnest($1) as i (msg_id) order by i.msg_id) c
+                    cross join lateral (
+                        select m.msg_id
+                        from pgmq.%1$I m
+                        where m.msg_id = c.msg_id and m.vt <= $2
+                        for update skip locked
+                    ) m
                     order by c.msg_id
                     limit $3
-                    for update of m skip locked
                 )
             $sql$, v_table)
             into v_locked
@@ -2239,12 +2245,15 @@ begin
         execute format($sql$
             select array(
                 select m.msg_id
-                from unnest($1) as c (msg_id)
-                join pgmq.%1$I m on m.msg_id = c.msg_id
-                where m.vt <= $2
+                from (select i.msg_id from unnest($1) as i (msg_id) order by i.msg_id) c
+                cross join lateral (
+                    select m.msg_id
+                    from pgmq.%1$I m
+                    where m.msg_id = c.msg_id and m.vt <= $2
+                    for update skip locked
+                ) m
                 order by c.msg_id
                 limit $3
-                for update of m skip locked
             )
         $sql$, v_table)
         into v_ids
@@ -2253,14 +2262,15 @@ begin
     if p_way = 'rr' then
         execute format($sql$
             select array(
+                with h as materialized (
+                    select m.msg_id as head, hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) as hash
+                    from pgmq.%1$I m
+                    where m.msg_id = any($1)
+                )
                 select c.msg_id
                 from (
                     select m.msg_id, h.head, row_number() over (partition by h.head order by m.msg_id) as rank
-                    from (
-                        select m.msg_id as head, hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) as hash
-                        from pgmq.%1$I m
-                        where m.msg_id = any($1)
-                    ) h
+                    from h
                     join pgmq.%1$I m on hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) = h.hash and m.msg_id >= h.head
                     where m.vt <= $2
                 ) c
@@ -2276,18 +2286,20 @@ begin
             update pgmq.%1$I m
             set vt = $3, read_ct = m.read_ct + 1, last_read_at = $2
             where m.msg_id = any(array(select m.msg_id
-                from unnest($1) as c (msg_id)
-                join pgmq.%1$I m on m.msg_id = c.msg_id
-                where m.vt <= $2
+                from (select i.msg_id from unnest($1) as i (msg_id) order by i.msg_id) c
+                cross join lateral (
+                    select m.msg_id
+                    from pgmq.%1$I m
+                    where m.msg_id = c.msg_id and m.vt <= $2
+                    for update skip locked
+                ) m
                 order by c.msg_id
-                limit null
-                for update of m skip locked))
+                limit null))
             returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
         )
         select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
         from leased m
-        join unnest($1) with ordinality as c (msg_id, place) on c.msg_id = m.msg_id
-        order by c.place
+        order by array_position($1, m.msg_id)
     $sql$, v_table)
     using v_ids, v_ts, v_ts + make_interval(secs => p_vt);
 end
@@ -2580,13 +2592,15 @@ begin
                 union all
                 (select d.msg_id, d.key from unnest(v_due, v_keys) as d (msg_id, key) order by d.key)
                 order by key
-                offset 0
             ) c
-            join pgmq.%1$I m on m.msg_id = c.msg_id
-            where m.vt <= v_ts
+            cross join lateral (
+                select m.msg_id
+                from pgmq.%1$I m
+                where m.msg_id = c.msg_id and m.vt <= v_ts
+                for update skip locked
+            ) m
             order by c.key
             limit v_qty
-            for update of m skip locked
         );
         exit when v_ids <> '{}' or v_qty = 0;
         if cardinality(v_due) >= v_most then
@@ -3031,18 +3045,23 @@ begin
         );
         v_heads := v_heads || array(
             select m.msg_id
-            from unnest(v_chunk) as c (msg_id)
-            join pgmq.%1$I m on m.msg_id = c.msg_id
-            where m.vt <= v_ts
-                and m.msg_id <> all(v_taken)
-                and not exists (
-                    select
-                    from pgmq.%1$I e
-                    where hashtextextended(coalesce(e.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) = hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) and (e.msg_id + 0) < m.msg_id
-                )
+            from (select i.msg_id from unnest(v_chunk) as i (msg_id) order by i.msg_id) c
+            cross join lateral (
+                select m.msg_id
+                from pgmq.%1$I m
+                where m.msg_id = c.msg_id
+                    and m.vt <= v_ts
+                    and m.msg_id <> all(v_taken)
+                    and (
+                        select e.msg_id
+                        from pgmq.%1$I e
+                        where hashtextextended(coalesce(e.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) = hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) and (e.msg_id + 0) < m.msg_id
+                        limit 1
+                    ) is null
+                for update skip locked
+            ) m
             order by c.msg_id
             limit v_qty - cardinality(v_heads)
-            for update of m skip locked
         );
         v_seen := v_seen + cardinality(v_chunk);
         exit when cardinality(v_heads) >= v_qty or cardinality(v_chunk) < v_size or v_seen >= 400;
@@ -3080,12 +3099,15 @@ begin
         v_missing := v_qty - cardinality(v_heads);
         v_heads := v_heads || array(
             select m.msg_id
-            from unnest(v_chunk) as c (msg_id)
-            join pgmq.%1$I m on m.msg_id = c.msg_id
-            where m.vt <= v_ts
+            from (select i.msg_id from unnest(v_chunk) as i (msg_id) order by i.msg_id) c
+            cross join lateral (
+                select m.msg_id
+                from pgmq.%1$I m
+                where m.msg_id = c.msg_id and m.vt <= v_ts
+                for update skip locked
+            ) m
             order by c.msg_id
             limit v_missing
-            for update of m skip locked
         );
         exit when cardinality(v_heads) >= v_qty;
     end loop;
@@ -3160,18 +3182,20 @@ begin
         update pgmq.%1$I m
         set vt = v_until, read_ct = m.read_ct + 1, last_read_at = v_ts
         where m.msg_id = any(array(select m.msg_id
-            from unnest(v_ids) as c (msg_id)
-            join pgmq.%1$I m on m.msg_id = c.msg_id
-            where m.vt <= v_ts
+            from (select i.msg_id from unnest(v_ids) as i (msg_id) order by i.msg_id) c
+            cross join lateral (
+                select m.msg_id
+                from pgmq.%1$I m
+                where m.msg_id = c.msg_id and m.vt <= v_ts
+                for update skip locked
+            ) m
             order by c.msg_id
-            limit null
-            for update of m skip locked))
+            limit null))
         returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
     )
     select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
     from leased m
-    join unnest(v_ids) with ordinality as c (msg_id, place) on c.msg_id = m.msg_id
-    order by c.place;
+    order by array_position(v_ids, m.msg_id);
     if v_until < v_ts and pg_sequence_last_value(%27$L::regclass) is not null then
         perform pgqueue.%6$I('{}', v_until);
     end if;
@@ -3221,14 +3245,15 @@ begin
         v_ids := pgqueue.%18$I(v_ts, p_qty, -9223372036854775808, '-infinity', '{}');
     end if;
     v_ids := array(
+        with h as materialized (
+            select m.msg_id as head, hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) as hash
+            from pgmq.%1$I m
+            where m.msg_id = any(v_ids)
+        )
         select c.msg_id
         from (
             select m.msg_id, h.head, row_number() over (partition by h.head order by m.msg_id) as rank
-            from (
-                select m.msg_id as head, hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) as hash
-                from pgmq.%1$I m
-                where m.msg_id = any(v_ids)
-            ) h
+            from h
             cross join lateral (
                 select m.msg_id
                 from pgmq.%1$I m
@@ -3245,18 +3270,20 @@ begin
         update pgmq.%1$I m
         set vt = v_until, read_ct = m.read_ct + 1, last_read_at = v_ts
         where m.msg_id = any(array(select m.msg_id
-            from unnest(v_ids) as c (msg_id)
-            join pgmq.%1$I m on m.msg_id = c.msg_id
-            where m.vt <= v_ts
+            from (select i.msg_id from unnest(v_ids) as i (msg_id) order by i.msg_id) c
+            cross join lateral (
+                select m.msg_id
+                from pgmq.%1$I m
+                where m.msg_id = c.msg_id and m.vt <= v_ts
+                for update skip locked
+            ) m
             order by c.msg_id
-            limit null
-            for update of m skip locked))
+            limit null))
         returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
     )
     select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
     from leased m
-    join unnest(v_ids) with ordinality as c (msg_id, place) on c.msg_id = m.msg_id
-    order by c.place;
+    order by array_position(v_ids, m.msg_id);
     if v_until < v_ts and pg_sequence_last_value(%27$L::regclass) is not null then
         perform pgqueue.%6$I('{}', v_until);
     end if;
@@ -3308,18 +3335,20 @@ begin
         update pgmq.%1$I m
         set vt = v_until, read_ct = m.read_ct + 1, last_read_at = v_ts
         where m.msg_id = any(array(select m.msg_id
-            from unnest(v_ids) as c (msg_id)
-            join pgmq.%1$I m on m.msg_id = c.msg_id
-            where m.vt <= v_ts
+            from (select i.msg_id from unnest(v_ids) as i (msg_id) order by i.msg_id) c
+            cross join lateral (
+                select m.msg_id
+                from pgmq.%1$I m
+                where m.msg_id = c.msg_id and m.vt <= v_ts
+                for update skip locked
+            ) m
             order by c.msg_id
-            limit null
-            for update of m skip locked))
+            limit null))
         returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
     )
     select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
     from leased m
-    join unnest(v_ids) with ordinality as c (msg_id, place) on c.msg_id = m.msg_id
-    order by c.place;
+    order by array_position(v_ids, m.msg_id);
     if v_until < v_ts and pg_sequence_last_value(%27$L::regclass) is not null then
         perform pgqueue.%6$I('{}', v_until);
     end if;
@@ -5001,13 +5030,15 @@ begin
                 union all
                 (select d.msg_id, d.key from unnest(v_due, v_keys) as d (msg_id, key) order by d.key)
                 order by key
-                offset 0
             ) c
-            join pgmq.q_orders m on m.msg_id = c.msg_id
-            where m.vt <= v_ts
+            cross join lateral (
+                select m.msg_id
+                from pgmq.q_orders m
+                where m.msg_id = c.msg_id and m.vt <= v_ts
+                for update skip locked
+            ) m
             order by c.key
             limit v_qty
-            for update of m skip locked
         );
         exit when v_ids <> '{}' or v_qty = 0;
         if cardinality(v_due) >= v_most then
@@ -5256,18 +5287,20 @@ begin
         update pgmq.q_orders m
         set vt = v_until, read_ct = m.read_ct + 1, last_read_at = v_ts
         where m.msg_id = any(array(select m.msg_id
-            from unnest(v_ids) as c (msg_id)
-            join pgmq.q_orders m on m.msg_id = c.msg_id
-            where m.vt <= v_ts
+            from (select i.msg_id from unnest(v_ids) as i (msg_id) order by i.msg_id) c
+            cross join lateral (
+                select m.msg_id
+                from pgmq.q_orders m
+                where m.msg_id = c.msg_id and m.vt <= v_ts
+                for update skip locked
+            ) m
             order by c.msg_id
-            limit null
-            for update of m skip locked))
+            limit null))
         returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
     )
     select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
     from leased m
-    join unnest(v_ids) with ordinality as c (msg_id, place) on c.msg_id = m.msg_id
-    order by c.place;
+    order by array_position(v_ids, m.msg_id);
     if v_until < v_ts and pg_sequence_last_value('pgqueue."orders$walk"'::regclass) is not null then
         perform pgqueue."orders$lower_floor"('{}', v_until);
     end if;
@@ -5330,18 +5363,23 @@ begin
         );
         v_heads := v_heads || array(
             select m.msg_id
-            from unnest(v_chunk) as c (msg_id)
-            join pgmq.q_orders m on m.msg_id = c.msg_id
-            where m.vt <= v_ts
-                and m.msg_id <> all(v_taken)
-                and not exists (
-                    select
-                    from pgmq.q_orders e
-                    where hashtextextended(coalesce(e.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) = hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) and (e.msg_id + 0) < m.msg_id
-                )
+            from (select i.msg_id from unnest(v_chunk) as i (msg_id) order by i.msg_id) c
+            cross join lateral (
+                select m.msg_id
+                from pgmq.q_orders m
+                where m.msg_id = c.msg_id
+                    and m.vt <= v_ts
+                    and m.msg_id <> all(v_taken)
+                    and (
+                        select e.msg_id
+                        from pgmq.q_orders e
+                        where hashtextextended(coalesce(e.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) = hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) and (e.msg_id + 0) < m.msg_id
+                        limit 1
+                    ) is null
+                for update skip locked
+            ) m
             order by c.msg_id
             limit v_qty - cardinality(v_heads)
-            for update of m skip locked
         );
         v_seen := v_seen + cardinality(v_chunk);
         exit when cardinality(v_heads) >= v_qty or cardinality(v_chunk) < v_size or v_seen >= 400;
@@ -5379,12 +5417,15 @@ begin
         v_missing := v_qty - cardinality(v_heads);
         v_heads := v_heads || array(
             select m.msg_id
-            from unnest(v_chunk) as c (msg_id)
-            join pgmq.q_orders m on m.msg_id = c.msg_id
-            where m.vt <= v_ts
+            from (select i.msg_id from unnest(v_chunk) as i (msg_id) order by i.msg_id) c
+            cross join lateral (
+                select m.msg_id
+                from pgmq.q_orders m
+                where m.msg_id = c.msg_id and m.vt <= v_ts
+                for update skip locked
+            ) m
             order by c.msg_id
             limit v_missing
-            for update of m skip locked
         );
         exit when cardinality(v_heads) >= v_qty;
     end loop;
@@ -5628,18 +5669,20 @@ begin
         update pgmq.q_orders m
         set vt = v_until, read_ct = m.read_ct + 1, last_read_at = v_ts
         where m.msg_id = any(array(select m.msg_id
-            from unnest(v_ids) as c (msg_id)
-            join pgmq.q_orders m on m.msg_id = c.msg_id
-            where m.vt <= v_ts
+            from (select i.msg_id from unnest(v_ids) as i (msg_id) order by i.msg_id) c
+            cross join lateral (
+                select m.msg_id
+                from pgmq.q_orders m
+                where m.msg_id = c.msg_id and m.vt <= v_ts
+                for update skip locked
+            ) m
             order by c.msg_id
-            limit null
-            for update of m skip locked))
+            limit null))
         returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
     )
     select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
     from leased m
-    join unnest(v_ids) with ordinality as c (msg_id, place) on c.msg_id = m.msg_id
-    order by c.place;
+    order by array_position(v_ids, m.msg_id);
     if v_until < v_ts and pg_sequence_last_value('pgqueue."orders$walk"'::regclass) is not null then
         perform pgqueue."orders$lower_floor"('{}', v_until);
     end if;
@@ -5694,14 +5737,15 @@ begin
         v_ids := pgqueue."orders$heads"(v_ts, p_qty, -9223372036854775808, '-infinity', '{}');
     end if;
     v_ids := array(
+        with h as materialized (
+            select m.msg_id as head, hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) as hash
+            from pgmq.q_orders m
+            where m.msg_id = any(v_ids)
+        )
         select c.msg_id
         from (
             select m.msg_id, h.head, row_number() over (partition by h.head order by m.msg_id) as rank
-            from (
-                select m.msg_id as head, hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) as hash
-                from pgmq.q_orders m
-                where m.msg_id = any(v_ids)
-            ) h
+            from h
             cross join lateral (
                 select m.msg_id
                 from pgmq.q_orders m
@@ -5718,18 +5762,20 @@ begin
         update pgmq.q_orders m
         set vt = v_until, read_ct = m.read_ct + 1, last_read_at = v_ts
         where m.msg_id = any(array(select m.msg_id
-            from unnest(v_ids) as c (msg_id)
-            join pgmq.q_orders m on m.msg_id = c.msg_id
-            where m.vt <= v_ts
+            from (select i.msg_id from unnest(v_ids) as i (msg_id) order by i.msg_id) c
+            cross join lateral (
+                select m.msg_id
+                from pgmq.q_orders m
+                where m.msg_id = c.msg_id and m.vt <= v_ts
+                for update skip locked
+            ) m
             order by c.msg_id
-            limit null
-            for update of m skip locked))
+            limit null))
         returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
     )
     select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
     from leased m
-    join unnest(v_ids) with ordinality as c (msg_id, place) on c.msg_id = m.msg_id
-    order by c.place;
+    order by array_position(v_ids, m.msg_id);
     if v_until < v_ts and pg_sequence_last_value('pgqueue."orders$walk"'::regclass) is not null then
         perform pgqueue."orders$lower_floor"('{}', v_until);
     end if;

@@ -22,8 +22,9 @@ MANY_ROWS = 300_000
 def insert(conn: Connection, count: int, vt: str) -> None:
     """Messages enqueued an hour ago, to be visible from vt on (an expression over n)."""
     conn.execute(
-        f"""insert into pgmq.q_x (enqueued_at, vt, message)
-        select now() - interval '1 hour', {vt}, '{{"payload": "some forty bytes of a message"}}'
+        f"""insert into pgmq.q_x (enqueued_at, vt, message, headers)
+        select now() - interval '1 hour', {vt}, '{{"payload": "some forty bytes of a message"}}',
+            jsonb_build_object('x-pgmq-group', 'g' || n % 50)
         from generate_series(1, {count}) n""".encode()
     )
 
@@ -106,6 +107,28 @@ def one_due(conn: Connection, count: int) -> None:
     due(conn, 1)
 
 
+def drained(conn: Connection, count: int) -> None:
+    """All but the last message gone: it keeps the pages, and statistics know many of them with one row."""
+    ready(conn, count)
+    conn.execute("delete from pgmq.q_x where msg_id < (select max(msg_id) from pgmq.q_x)")
+    conn.execute("vacuum analyze pgmq.q_x")
+
+
+def drained_and_filled(conn: Connection, count: int) -> None:
+    drained(conn, count)
+    ready(conn, count)
+
+
+def drained_and_flying(conn: Connection, count: int) -> None:
+    drained(conn, count)
+    waiting(conn, count)
+
+
+def drained_and_expired(conn: Connection, count: int) -> None:
+    drained(conn, count)
+    due(conn, count)
+
+
 SHAPES = (
     empty,
     filled,
@@ -116,6 +139,9 @@ SHAPES = (
     expired_and_analysed,
     stale,
     emptied,
+    drained_and_filled,
+    drained_and_flying,
+    drained_and_expired,
     mixed,
     one_due,
 )
@@ -206,3 +232,31 @@ def test_what_a_call_touches(db: Database, compiled: bool) -> None:
 @pytest.mark.scale
 def test_what_a_call_touches_among_many(db: Database) -> None:
     check(db, MANY_ROWS, compiled=True)
+
+
+#: How many buffers a read of groups may touch: half as many again as were seen. Up to some 400 messages are asked
+#: whether they are their group's head, and twice where the floor moves.
+GROUPED = {
+    empty: 60,
+    filled: 300,
+    flying: 60,
+    expired: 2200,
+    stale: 9000,
+    drained_and_filled: 300,
+    drained_and_flying: 60,
+    drained_and_expired: 2200,
+}
+
+
+@pytest.mark.parametrize("call", ["read_grouped", "read_grouped_rr", "read_grouped_head"])
+def test_what_a_read_of_groups_touches(db: Database, call: str) -> None:
+    """More would be a walk over the queue for each message."""
+    seen = {}
+    with connect(db) as conn:
+        conn.execute("select pgmq.create('x'), pgmq.create_fifo_index('x')")
+        for shape in GROUPED:
+            conn.execute("truncate pgmq.q_x")
+            shape(conn, ROWS)
+            seen[shape] = buffers(conn, f"pgmq.{call}('x', 30, 5)")
+    print(*(f"{touched:5} {shape.__name__}" for shape, touched in seen.items()), sep="\n")
+    assert {shape.__name__ for shape, touched in seen.items() if touched > GROUPED[shape]} == set()
