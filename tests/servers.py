@@ -5,7 +5,9 @@ tools/engines.py) or "debian15".
 
 Each server has a guard: a small process that runs it as its child and reads commands from a pipe. When
 the pipe ends, because the tests are done, or were interrupted, or killed, the guard stops the server and
-removes its folder.
+removes its folders.
+
+Data live in memory where there is room: a database for each test is a thousand files.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ from typing import Any
 ENGINES = Path(__file__).resolve().parent.parent / ".engines"
 MAJORS = ("14", "15", "16", "17", "18")
 START_SECONDS = 60.0
+MEMORY = Path("/dev/shm")
+ROOM = 6 << 30  # bytes that must be free there
 
 # Nothing here has to survive a power cut; what changes behaviour or limits keeps its default.
 QUICK = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off", "listen_addresses": ""}
@@ -66,12 +70,13 @@ class Server:
         self.choice = choice
         self.settings = {**QUICK, **(settings or {})}
         self.root = Path(tempfile.mkdtemp(prefix="pgq-", dir="/tmp"))  # a socket's path: at most 107 bytes
-        self.data = self.root / "data"
+        self.data = Path(tempfile.mkdtemp(prefix="pgq-", dir=_roomy())) / "data"
         self._identity = _identity()
         self._guard: subprocess.Popen[str] | None = None
         try:
             if self._identity:
-                os.chown(self.root, self._identity["user"], self._identity["group"])
+                for folder in (self.root, self.data.parent):
+                    os.chown(folder, self._identity["user"], self._identity["group"])
             self.bin = _reachable(binaries(choice), self.root) if self._identity else binaries(choice)
         except BaseException:
             self.stop()
@@ -104,11 +109,12 @@ class Server:
         self._tell("shut_down")
 
     def stop(self) -> None:
-        """Ends the server and removes its folder. Harmless when there is none."""
+        """Ends the server and removes its folders. Harmless when there is none."""
         if self._guard is not None:
             self._guard.communicate()  # closes the pipe, waits
             self._guard = None
-        shutil.rmtree(self.root, ignore_errors=True)
+        for folder in (self.root, self.data.parent):
+            shutil.rmtree(folder, ignore_errors=True)
 
     def log(self) -> str:
         """The server's log so far."""
@@ -135,13 +141,23 @@ class Server:
         command += [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         user = str(self._identity.get("user", ""))
         return subprocess.Popen(
-            [sys.executable, __file__, user, str(self.root), *command],
+            [sys.executable, __file__, user, str(self.root), str(self.data), *command],
             cwd="/",
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             start_new_session=True,  # Ctrl-C is for the tests; the guard hears of it by the pipe's end
         )
+
+
+def _roomy() -> Path:
+    """Where data are kept: in memory if there is room, else on disk."""
+    try:
+        free = shutil.disk_usage(MEMORY).free
+        memory = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return Path("/tmp")
+    return MEMORY if min(free, memory) >= ROOM and os.access(MEMORY, os.W_OK) else Path("/tmp")
 
 
 def _identity() -> dict[str, Any]:
@@ -170,8 +186,8 @@ def _reachable(folder: Path, root: Path) -> Path:
     return copy / folder.name
 
 
-def guard(user: str, root: Path, command: list[str]) -> None:
-    """Runs a server by the commands on standard input; at their end ends it and removes root."""
+def guard(user: str, root: Path, data: Path, command: list[str]) -> None:
+    """Runs a server by the commands on standard input; at their end ends it and removes its folders."""
     identity = _identity() if user else {}
     server: subprocess.Popen[bytes] | None = None
     try:
@@ -182,19 +198,20 @@ def guard(user: str, root: Path, command: list[str]) -> None:
                     server = subprocess.Popen(
                         command, cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log, **identity
                     )
-                answer = "ready" if _becomes_ready(server, root) else "failed"
+                answer = "ready" if _becomes_ready(server, data) else "failed"
             else:
                 _end(server, signal.SIGQUIT if word == "crash" else signal.SIGINT)
                 answer = "stopped"
             print(answer, flush=True)
     finally:
         _end(server, signal.SIGQUIT)
-        shutil.rmtree(root, ignore_errors=True)
+        for folder in (root, data.parent):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
-def _becomes_ready(server: subprocess.Popen[bytes], root: Path) -> bool:
+def _becomes_ready(server: subprocess.Popen[bytes], data: Path) -> bool:
     deadline = time.monotonic() + START_SECONDS
-    status_file = root / "data" / "postmaster.pid"  # its eighth line is the state; pg_ctl waits for it too
+    status_file = data / "postmaster.pid"  # its eighth line is the state; pg_ctl waits for it too
     while server.poll() is None and time.monotonic() < deadline:
         lines = status_file.read_text().splitlines() if status_file.exists() else []
         if len(lines) > 7 and lines[7].strip() in ("ready", "standby") and lines[0] == str(server.pid):
@@ -215,4 +232,4 @@ def _end(server: subprocess.Popen[bytes] | None, how: signal.Signals) -> None:
 
 
 if __name__ == "__main__":
-    guard(sys.argv[1], Path(sys.argv[2]), sys.argv[3:])
+    guard(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), sys.argv[4:])

@@ -58,17 +58,18 @@ def test_crash_and_shutdown_keep_logged_tables(new_server: Callable[..., Server]
 
 def test_a_server_goes_when_its_owner_is_killed() -> None:
     program = "from tests.servers import Server; import sys\n"
-    program += "s = Server(sys.argv[1]); s.start(); print(s.root, flush=True); sys.stdin.read()"
+    program += "s = Server(sys.argv[1]); s.start(); print(s.root, s.data, flush=True); sys.stdin.read()"
     choice = os.environ.get("PGQUEUE_TEST_PG", "embedded")
     command = [sys.executable, "-c", program, choice]
     owner = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert owner.stdout is not None
-    root = Path(owner.stdout.readline().strip())
-    postmaster = int((root / "data" / "postmaster.pid").read_text().split()[0])
+    root, data = map(Path, owner.stdout.readline().split())
+    postmaster = int((data / "postmaster.pid").read_text().split()[0])
     owner.send_signal(signal.SIGKILL)
     owner.communicate()
     deadline = time.monotonic() + 20
-    while root.exists() and time.monotonic() < deadline:
+    while (root.exists() or data.parent.exists()) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not root.exists()
+    assert not data.parent.exists()
     assert not Path(f"/proc/{postmaster}").exists()
