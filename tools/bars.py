@@ -1,4 +1,4 @@
-"""Writes the table of bars into docs/performance.md, from pgqueue/bench/bars.py.
+"""Writes the tables of bars and figures into docs/performance.md, from pgqueue/bench/bars.py and docs/figures.
 
 python tools/bars.py           write it anew
 python tools/bars.py --check   write nothing; fail if it is not current
@@ -10,9 +10,14 @@ import sys
 
 from generated import ROOT, settle, with_part
 
-from pgqueue.bench.report import bars_text
+from pgqueue.bench.model import read_run
+from pgqueue.bench.report import bars_text, cycle_text
 
 PAGE = ROOT / "docs" / "performance.md"
+RUNS = sorted((ROOT / "docs" / "figures").glob("pg*.json"))
 
 if __name__ == "__main__":
-    sys.exit(settle("bars.py", {PAGE: with_part(PAGE, "bars: tools/bars.py", bars_text())}))
+    runs = [read_run(path) for path in RUNS]
+    page = with_part(PAGE, "bars: tools/bars.py", bars_text(runs))
+    page = with_part(PAGE, "figures: tools/bars.py", cycle_text(runs), page)
+    sys.exit(settle("bars.py", {PAGE: page}))

@@ -22,11 +22,12 @@ def settle(tool: str, files: Mapping[Path, str]) -> int:
     return int(bool(stale))
 
 
-def with_part(page: Path, mark: str, part: str) -> str:
-    """A page whose part between `<!-- MARK -->` and `<!-- end -->` is replaced. Raises SystemExit if it has no such
-    part, or several."""
+def with_part(page: Path, mark: str, part: str, text: str | None = None) -> str:
+    """A page whose part between `<!-- MARK -->` and `<!-- end -->` is replaced; or its text, where that has changed
+    already. Raises SystemExit if it has no such part, or several."""
     place = re.compile(rf"(<!-- {re.escape(mark)} -->\n).*?(<!-- end -->)", re.S)
-    text, places = place.subn(lambda found: f"{found[1]}{part}\n{found[2]}", page.read_text(encoding="utf-8"))
+    text = page.read_text(encoding="utf-8") if text is None else text
+    text, places = place.subn(lambda found: f"{found[1]}{part}\n{found[2]}", text)
     if places != 1:
         raise SystemExit(f"{page.name} has {places} places for {mark}, not one")
     return text

@@ -1,4 +1,5 @@
-"""Writes the list of deliberate differences into README.md, from tests/compat/differences.py.
+"""Writes into README.md the list of deliberate differences, from tests/compat/differences.py, and the figures of the
+newest Postgres in docs/figures.
 
 python tools/readme.py           write it anew
 python tools/readme.py --check   write nothing; fail if it is not current
@@ -10,7 +11,11 @@ import sys
 
 from generated import ROOT, settle, with_part
 
+from pgqueue.bench.model import read_run
+from pgqueue.bench.report import cycle_text
+
 README = ROOT / "README.md"
+FIGURES = max((ROOT / "docs" / "figures").glob("pg*.json"))
 
 
 def table() -> str:
@@ -25,4 +30,6 @@ def table() -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(settle("readme.py", {README: with_part(README, "differences: tools/readme.py", table())}))
+    text = with_part(README, "differences: tools/readme.py", table())
+    text = with_part(README, "figures: tools/readme.py", cycle_text([read_run(FIGURES)]), text)
+    sys.exit(settle("readme.py", {README: text}))

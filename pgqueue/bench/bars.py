@@ -316,13 +316,9 @@ BARS: tuple[Bar, ...] = (
 )
 
 
-def bars_table() -> list[tuple[str, str, str]]:
-    """The bars for people, a row for those that say the same: workload, what is measured, the limits."""
-    rows: dict[tuple[str, str], dict[str, dict[str, None]]] = {}
+def bars_that_say_the_same() -> dict[tuple[str, str], list[Bar]]:
+    """The bars by workload and by what they say."""
+    groups: dict[tuple[str, str], list[Bar]] = {}
     for bar in BARS:
-        limit = f"{bar.relation} {bar.limit:g} {bar.unit}".strip() + (" (an aim)" if bar.aim else "")
-        rows.setdefault((bar.workload, bar.says), {}).setdefault(limit, {})[bar.side] = None
-    return [
-        (workload, says, "; ".join(f"{limit}, {' and '.join(sides)}" for limit, sides in limits.items()))
-        for (workload, says), limits in rows.items()
-    ]
+        groups.setdefault((bar.workload, bar.says), []).append(bar)
+    return groups

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from pgqueue.bench.bars import bars_table
+from pgqueue.bench.bars import AT_LEAST, Bar, bars_that_say_the_same
 from pgqueue.bench.check import Verdict
 from pgqueue.bench.loops import BATCH
-from pgqueue.bench.model import FAMILIES, RIVALS, Figure, Run
+from pgqueue.bench.model import BY_NAME, COMPILED, FAMILIES, PGMQ, RIVALS, Figure, Run
 
 NONE = ""
 
@@ -42,9 +42,55 @@ def _of(verdict: Verdict) -> str:
     return f"{verdict.bar.says} [{verdict.bar.what.case}]"
 
 
-def bars_text() -> str:
-    """The bars as docs/performance.md has them."""
-    return table(("workload", "what", "must be"), bars_table())
+def bars_text(runs: Sequence[Run]) -> str:
+    """The bars as docs/performance.md has them, with the worst that runs have for each; bold what falls short."""
+    heads = ("workload", "what", "must be", *(f"PG {_major(run)}" for run in runs))
+    return table(
+        heads,
+        (
+            (workload, says, _limits(bars), *(_worst(bars, run) for run in runs))
+            for (workload, says), bars in bars_that_say_the_same().items()
+        ),
+    )
+
+
+def cycle_text(runs: Sequence[Run]) -> str:
+    """What send, read and delete cost each way to call, medians: README and docs/performance.md have it."""
+    sides = (PGMQ, BY_NAME, COMPILED)
+    rows = []
+    for run in runs:
+        for workload, case, measure in _subjects([run]):
+            found = [run.figure(workload, case, side, measure) for side in sides]
+            if workload == "cycle" and all(found):
+                unit = next(one.unit for one in found if one)
+                medians = (_number(one.median) for one in found if one)
+                rows.append(
+                    (f"PG {_major(run)}", case, f"{measure}, {unit}".replace(", /s", " a second"), *medians)
+                )
+    return table(("server", "case", "measure", *sides), rows)
+
+
+def _limits(bars: Sequence[Bar]) -> str:
+    limits: dict[str, dict[str, None]] = {}
+    for bar in bars:
+        limit = f"{bar.relation} {bar.limit:g} {bar.unit}".strip() + (" (an aim)" if bar.aim else "")
+        limits.setdefault(limit, {})[bar.side] = None
+    return "; ".join(f"{limit}, {' and '.join(sides)}" for limit, sides in limits.items())
+
+
+def _worst(bars: Sequence[Bar], run: Run) -> str:
+    """The worst value of each side, in the order of the limits."""
+    values: dict[str, list[tuple[Bar, float]]] = {}
+    for bar in bars:
+        value = bar.value(run)
+        if value is not None:
+            values.setdefault(bar.side, []).append((bar, value))
+    texts = []
+    for seen in values.values():
+        bar, value = (min if seen[0][0].relation == AT_LEAST else max)(seen, key=lambda one: one[1])
+        text = _against(value, bar.limit)
+        texts.append(text if bar.holds(value) else f"**{text}**")
+    return " / ".join(texts)
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -79,9 +125,12 @@ def _heading(name: str, run: Run) -> str:
 
 def _label(name: str, run: Run, runs: Sequence[tuple[str, Run]]) -> str:
     """PG 15, or the file's name where two runs are of one major version."""
-    majors = [one.server["version"].split(".")[0] for _, one in runs]
-    major = run.server["version"].split(".")[0]
-    return f"PG {major}" if majors.count(major) == 1 else name
+    majors = [_major(one) for _, one in runs]
+    return f"PG {_major(run)}" if majors.count(_major(run)) == 1 else name
+
+
+def _major(run: Run) -> str:
+    return run.server["version"].split(".")[0]
 
 
 def _ratios(runs: Sequence[tuple[str, Run]], other: str) -> str:

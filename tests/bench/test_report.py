@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pgqueue.bench.model import BY_NAME, COMPILED, PGMQ, Figure, Outcome, read_run
-from pgqueue.bench.report import report, table
+from pgqueue.bench.report import bars_text, cycle_text, report, table
 from tests.bench.conftest import Bench, invented
 
 
@@ -81,6 +81,23 @@ def test_runs_stand_side_by_side(bench: Bench, tmp_path: Path) -> None:
 def test_a_run_without_pgmq_has_figures_alone() -> None:
     alone = replace(RUN, figures=tuple(one for one in RUN.figures if one.side != PGMQ))
     assert "Ahead of pgmq" not in report([("nightly", alone)])
+
+
+def test_the_bars_have_the_worst_of_a_run_and_bold_what_falls_short() -> None:
+    """What in-flight may cost is ten buffers, by name and compiled; the wal bar of that run was not measured."""
+    run = invented("in-flight", {("crowded", COMPILED, "buffers"): 1000.0})
+    text = bars_text([run])
+    assert cells(text, "workload")[0][2:] == ["must be", "PG 15"]
+    assert cells(text, "in-flight")[0][2:] == ["at most 10 buffers, by name and compiled", "10 / **900**"]
+    assert cells(text, "wal")[0][3] == ""
+    groups = invented("groups", {("30 groups of 20,000, read_grouped_rr", COMPILED, "call"): 12.0})
+    assert cells(bars_text([groups]), "groups", "a call, 30 groups of 20,000")[0][3] == "**12**"
+
+
+def test_the_cycle_is_told_for_each_way_to_call() -> None:
+    by_name = Figure("cycle", "c", BY_NAME, "cycle", "µs", (120.0,))
+    text = cycle_text([replace(RUN, figures=(*RUN.figures, by_name))])
+    assert cells(text, "PG 15") == [["PG 15", "c", "cycle, µs", "300", "120", "60"]]
 
 
 def test_a_run_survives_its_file(tmp_path: Path) -> None:
