@@ -3480,6 +3480,10 @@ begin
         execute format('select pgqueue.%I($1, $2, $3)', v_function)
         into v_msg_id
         using msg, headers, delay;
+        if delay = '-infinity' then
+            execute format('select pgqueue.%I($1, $2)', lower(queue_name) || '$lower_floor')
+            using '{}'::bigint[], delay;
+        end if;
         -- none, where a trigger of the user's keeps the message out
         if v_msg_id is not null then
             return next v_msg_id;
@@ -3510,6 +3514,7 @@ begin
         execute format('select pgqueue.%I($1, $2, $3)', v_function)
         into v_msg_id
         using msg, null::jsonb, null::timestamptz;
+
         -- none, where a trigger of the user's keeps the message out
         if v_msg_id is not null then
             return next v_msg_id;
@@ -3541,6 +3546,7 @@ begin
         execute format('select pgqueue.%I($1, $2, $3)', v_function)
         into v_msg_id
         using msg, headers, null::timestamptz;
+
         -- none, where a trigger of the user's keeps the message out
         if v_msg_id is not null then
             return next v_msg_id;
@@ -3575,6 +3581,7 @@ begin
         execute format('select pgqueue.%I($1, $2, $3)', v_function)
         into v_msg_id
         using msg, null::jsonb, case when delay <> 0 then clock_timestamp() + make_interval(secs => delay) end;
+
         -- none, where a trigger of the user's keeps the message out
         if v_msg_id is not null then
             return next v_msg_id;
@@ -3609,6 +3616,10 @@ begin
         execute format('select pgqueue.%I($1, $2, $3)', v_function)
         into v_msg_id
         using msg, null::jsonb, delay;
+        if delay = '-infinity' then
+            execute format('select pgqueue.%I($1, $2)', lower(queue_name) || '$lower_floor')
+            using '{}'::bigint[], delay;
+        end if;
         -- none, where a trigger of the user's keeps the message out
         if v_msg_id is not null then
             return next v_msg_id;
@@ -3644,6 +3655,7 @@ begin
         execute format('select pgqueue.%I($1, $2, $3)', v_function)
         into v_msg_id
         using msg, headers, case when delay <> 0 then clock_timestamp() + make_interval(secs => delay) end;
+
         -- none, where a trigger of the user's keeps the message out
         if v_msg_id is not null then
             return next v_msg_id;
@@ -3678,6 +3690,10 @@ begin
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
         return query execute format('select b.msg_id from pgqueue.%I($1, $2, $3) as b (msg_id)', v_function)
         using msgs, headers, delay;
+        if delay = '-infinity' then
+            execute format('select pgqueue.%I($1, $2)', lower(queue_name) || '$lower_floor')
+            using '{}'::bigint[], delay;
+        end if;
     else
         return query
         select b.msg_id
@@ -3702,6 +3718,7 @@ begin
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
         return query execute format('select b.msg_id from pgqueue.%I($1, $2, $3) as b (msg_id)', v_function)
         using msgs, null::jsonb[], null::timestamptz;
+
     else
         return query
         select b.msg_id
@@ -3727,6 +3744,7 @@ begin
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
         return query execute format('select b.msg_id from pgqueue.%I($1, $2, $3) as b (msg_id)', v_function)
         using msgs, headers, null::timestamptz;
+
     else
         return query
         select b.msg_id
@@ -3756,6 +3774,7 @@ begin
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
         return query execute format('select b.msg_id from pgqueue.%I($1, $2, $3) as b (msg_id)', v_function)
         using msgs, null::jsonb[], case when delay <> 0 then clock_timestamp() + make_interval(secs => delay) end;
+
     else
         return query
         select b.msg_id
@@ -3785,6 +3804,10 @@ begin
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
         return query execute format('select b.msg_id from pgqueue.%I($1, $2, $3) as b (msg_id)', v_function)
         using msgs, null::jsonb[], delay;
+        if delay = '-infinity' then
+            execute format('select pgqueue.%I($1, $2)', lower(queue_name) || '$lower_floor')
+            using '{}'::bigint[], delay;
+        end if;
     else
         return query
         select b.msg_id
@@ -3815,6 +3838,7 @@ begin
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
         return query execute format('select b.msg_id from pgqueue.%I($1, $2, $3) as b (msg_id)', v_function)
         using msgs, headers, case when delay <> 0 then clock_timestamp() + make_interval(secs => delay) end;
+
     else
         return query
         select b.msg_id

@@ -17,7 +17,7 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 
@@ -28,6 +28,9 @@ from tests.compat.sides import Side
 from tests.compat.steps import Step, sequence
 from tests.databases import Cluster, our_sql
 from tests.servers import Server
+
+A_SESSION = 50
+"""Sequences that one session plays. It keeps the plans of compiled queues that are gone, and slows down with them."""
 
 
 def shortest(steps: list[Step], fails: Callable[[list[Step]], bool]) -> list[Step]:
@@ -105,22 +108,32 @@ class Tally:
         return "\n".join(lines)
 
 
-def share(postgres: str, subject: str, numbers: Iterable[int], seed: int, length: int) -> Tally:
+def share(postgres: str, subject: str, numbers: Sequence[int], seed: int, length: int) -> Tally:
     """Plays some of the sequences, on a server of its own."""
     server = Server(postgres)
+    tally = Tally()
     try:
         server.start()
         cluster = Cluster(server.conninfo)
-        scripts = (reference_sql(), our_sql() if subject == "ours" else reference_sql())
-        databases = [cluster.create_database(cluster.template(script)) for script in scripts]
-        ours = Side(subject, databases[1], leaves_nothing=subject == "ours")
-        player = Player(Side("pgmq", databases[0]), ours)
-        failure = run(player, numbers, seed, length)
-        for database in databases:
-            database.drop()
+        for first in range(0, len(numbers), A_SESSION):
+            tally.add(session(cluster, subject, numbers[first : first + A_SESSION], seed, length))
+            if tally.failures:
+                break
         cluster.close()
     finally:
         server.stop()
+    return tally
+
+
+def session(cluster: Cluster, subject: str, numbers: Sequence[int], seed: int, length: int) -> Tally:
+    """Plays sequences in one session a side, in new databases."""
+    scripts = (reference_sql(), our_sql() if subject == "ours" else reference_sql())
+    databases = [cluster.create_database(cluster.template(script)) for script in scripts]
+    ours = Side(subject, databases[1], leaves_nothing=subject == "ours")
+    player = Player(Side("pgmq", databases[0]), ours)
+    failure = run(player, numbers, seed, length)
+    for database in databases:
+        database.drop()
     return Tally(player.calls, player.excused, [failure] if failure else [], player.can_decompile)
 
 

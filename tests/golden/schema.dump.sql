@@ -1056,6 +1056,7 @@ begin
         execute format('select pgqueue.%I($1, $2, $3)', v_function)
         into v_msg_id
         using msg, null::jsonb, null::timestamptz;
+
         -- none, where a trigger of the user's keeps the message out
         if v_msg_id is not null then
             return next v_msg_id;
@@ -1092,6 +1093,7 @@ begin
         execute format('select pgqueue.%I($1, $2, $3)', v_function)
         into v_msg_id
         using msg, null::jsonb, case when delay <> 0 then clock_timestamp() + make_interval(secs => delay) end;
+
         -- none, where a trigger of the user's keeps the message out
         if v_msg_id is not null then
             return next v_msg_id;
@@ -1125,6 +1127,7 @@ begin
         execute format('select pgqueue.%I($1, $2, $3)', v_function)
         into v_msg_id
         using msg, headers, null::timestamptz;
+
         -- none, where a trigger of the user's keeps the message out
         if v_msg_id is not null then
             return next v_msg_id;
@@ -1161,6 +1164,10 @@ begin
         execute format('select pgqueue.%I($1, $2, $3)', v_function)
         into v_msg_id
         using msg, null::jsonb, delay;
+        if delay = '-infinity' then
+            execute format('select pgqueue.%I($1, $2)', lower(queue_name) || '$lower_floor')
+            using '{}'::bigint[], delay;
+        end if;
         -- none, where a trigger of the user's keeps the message out
         if v_msg_id is not null then
             return next v_msg_id;
@@ -1197,6 +1204,7 @@ begin
         execute format('select pgqueue.%I($1, $2, $3)', v_function)
         into v_msg_id
         using msg, headers, case when delay <> 0 then clock_timestamp() + make_interval(secs => delay) end;
+
         -- none, where a trigger of the user's keeps the message out
         if v_msg_id is not null then
             return next v_msg_id;
@@ -1233,6 +1241,10 @@ begin
         execute format('select pgqueue.%I($1, $2, $3)', v_function)
         into v_msg_id
         using msg, headers, delay;
+        if delay = '-infinity' then
+            execute format('select pgqueue.%I($1, $2)', lower(queue_name) || '$lower_floor')
+            using '{}'::bigint[], delay;
+        end if;
         -- none, where a trigger of the user's keeps the message out
         if v_msg_id is not null then
             return next v_msg_id;
@@ -1264,6 +1276,7 @@ begin
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
         return query execute format('select b.msg_id from pgqueue.%I($1, $2, $3) as b (msg_id)', v_function)
         using msgs, null::jsonb[], null::timestamptz;
+
     else
         return query
         select b.msg_id
@@ -1291,6 +1304,7 @@ begin
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
         return query execute format('select b.msg_id from pgqueue.%I($1, $2, $3) as b (msg_id)', v_function)
         using msgs, headers, null::timestamptz;
+
     else
         return query
         select b.msg_id
@@ -1322,6 +1336,7 @@ begin
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
         return query execute format('select b.msg_id from pgqueue.%I($1, $2, $3) as b (msg_id)', v_function)
         using msgs, null::jsonb[], case when delay <> 0 then clock_timestamp() + make_interval(secs => delay) end;
+
     else
         return query
         select b.msg_id
@@ -1353,6 +1368,10 @@ begin
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
         return query execute format('select b.msg_id from pgqueue.%I($1, $2, $3) as b (msg_id)', v_function)
         using msgs, null::jsonb[], delay;
+        if delay = '-infinity' then
+            execute format('select pgqueue.%I($1, $2)', lower(queue_name) || '$lower_floor')
+            using '{}'::bigint[], delay;
+        end if;
     else
         return query
         select b.msg_id
@@ -1384,6 +1403,7 @@ begin
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
         return query execute format('select b.msg_id from pgqueue.%I($1, $2, $3) as b (msg_id)', v_function)
         using msgs, headers, case when delay <> 0 then clock_timestamp() + make_interval(secs => delay) end;
+
     else
         return query
         select b.msg_id
@@ -1415,6 +1435,10 @@ begin
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
         return query execute format('select b.msg_id from pgqueue.%I($1, $2, $3) as b (msg_id)', v_function)
         using msgs, headers, delay;
+        if delay = '-infinity' then
+            execute format('select pgqueue.%I($1, $2)', lower(queue_name) || '$lower_floor')
+            using '{}'::bigint[], delay;
+        end if;
     else
         return query
         select b.msg_id

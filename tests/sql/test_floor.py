@@ -212,6 +212,20 @@ def test_set_vt_back_that_commits_late(queue: Connection, db: Database, moment: 
     in_a_second(queue, *low)
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        "send('x', '1', '-infinity'::timestamptz)",
+        "send_batch('x', array['1']::jsonb[], '-infinity'::timestamptz)",
+    ],
+)
+def test_sent_for_ever_ago_comes_first(queue: Connection, call: str) -> None:
+    """It waits below all leases that have ended, and comes before what was ready when it was sent."""
+    first = value(queue, f"select pgmq.{call}::bigint")
+    send(queue)
+    assert read(queue) == [first]
+
+
 def test_visible_for_long_and_held_by_a_reader(queue: Connection, db: Database) -> None:
     """It stays visible to all while one reader holds it, and so the floor stays below it."""
     slow = db.connect(autocommit=False)
