@@ -147,6 +147,11 @@ def window_of_nothing(case: Case) -> bool:
     return case.call.function.endswith("_with_poll") and seconds is not None and seconds <= 0 and nothing
 
 
+def negative_quantity(case: Case) -> bool:
+    qty = case.call.value("qty") if case.call.has("qty") else None
+    return qty is not None and qty < 0 and refused(case, "2201W") and not case.reference.rows
+
+
 def null_delay_first(case: Case) -> bool:
     delay = case.call.has("delay") and case.call.value("delay") is None
     return delay and case.ours.sqlstate == "23502" and case.reference.sqlstate not in ("", "23502")
@@ -317,6 +322,11 @@ DIFFERENCES: tuple[Difference, ...] = (
         "poll: a window of nothing",
         "a poll looks at least once, however short its window",
         window_of_nothing,
+    ),
+    Difference(
+        "a quantity below zero",
+        "always refused; pgmq says nothing where its plan finds nothing before it looks at the quantity",
+        negative_quantity,
     ),
     Difference(
         "send: null delay is refused first",
