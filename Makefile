@@ -53,14 +53,12 @@ test-all: $(VENV)/.dev  ## the suite with what is slow (chaos, scale), then the 
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not matrix"
 	$(MAKE) --no-print-directory matrix MAJORS="$(filter-out 18,$(MAJORS))"
 
-# The synchronous driver is the asynchronous one word by word: it is run on the oldest of the majors alone.
 matrix: $(VENV)/.dev  ## the tests of SQL, comparison, upgrades, doctor, driver and worker on Postgres 14 to 18
 	$(BIN)/python tools/engines.py $(MAJORS)
 	@for major in $(MAJORS); do \
 	    echo "== Postgres $$major"; \
 	    PGQUEUE_TEST_PG=$$major $(BIN)/python -m pytest -n $(WORKERS) -m "not chaos and not scale" \
-	        tests/sql tests/compat tests/upgrade tests/doctor tests/_async tests/worker tests/testing \
-	        $$([ $$major != $(firstword $(MAJORS)) ] || echo tests/_sync); \
+	        tests/sql tests/compat tests/upgrade tests/doctor tests/_async tests/_sync tests/worker tests/testing; \
 	done
 
 compat: $(VENV)/.dev  ## random call sequences on pgmq and on pgqueue: SEQUENCES=2000 SEED=1
