@@ -151,11 +151,12 @@ class Server:
 
 
 def _roomy() -> Path:
-    """Where data are kept: in memory if there is room, else on disk."""
+    """Where data are kept: in memory if there is room, which its cache of files does not take, else on disk."""
     try:
         free = shutil.disk_usage(MEMORY).free
-        memory = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError):
+        facts = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+        memory = int(facts["MemAvailable"].split()[0]) * 1024
+    except (OSError, ValueError, KeyError):
         return Path("/tmp")
     return MEMORY if min(free, memory) >= ROOM and os.access(MEMORY, os.W_OK) else Path("/tmp")
 
