@@ -2691,6 +2691,7 @@ begin
             and m.vt <= v_ts
             and m.msg_id >= v_from
             and v_plain
+            and (m.xmax = 0 or pgqueue._is_over(m.xmax, (select pg_current_snapshot())))
         order by m.msg_id
         limit $2
         for update skip locked
@@ -2795,6 +2796,7 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
             and m.vt <= v_ts
             and m.msg_id >= v_from
             and v_plain
+            and (m.xmax = 0 or pgqueue._is_over(m.xmax, (select pg_current_snapshot())))
         order by m.msg_id
         limit $2
         for update skip locked
@@ -2886,6 +2888,7 @@ begin
             and m.vt <= v_ts
             and m.msg_id >= v_from
             and v_plain
+            and (m.xmax = 0 or pgqueue._is_over(m.xmax, (select pg_current_snapshot())))
         order by m.msg_id
         limit $1
         for update skip locked
@@ -3919,6 +3922,32 @@ $$;
 
 
 ALTER FUNCTION pgqueue._has_table(p_prefix text, p_name text) OWNER TO app_owner;
+
+--
+-- Name: _is_over(xid, pg_snapshot); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
+--
+
+CREATE FUNCTION pgqueue._is_over(p_xmax xid, p_snapshot pg_snapshot) RETURNS boolean
+    LANGUAGE plpgsql STABLE
+    AS $$
+-- Whether a row in sight of a query is free of the transaction that locked, changed or deleted it: that one was rolled back
+-- before the query began. Where it cannot know, it says yes, and the lock decides: of what this transaction itself may have
+-- done, or a subtransaction; and beyond READ COMMITTED, where a changed row is an error. A number of several lockers is
+-- read as one of a transaction: mostly one long over; else that row waits for the next walk, a second at most.
+declare
+    v_next bigint := pg_snapshot_xmax(p_snapshot)::text::bigint;
+    v_xmax bigint := p_xmax::text::bigint;
+    -- With the epoch that a row leaves out: the one that is nearest.
+    v_full xid8 := (v_xmax + (((v_next - v_xmax + 2147483648) >> 32) << 32))::text::xid8;
+begin
+    return pg_visible_in_snapshot(v_full, p_snapshot)
+        or (v_full >= pg_current_xact_id_if_assigned()) is true
+        or current_setting('transaction_isolation') <> 'read committed';
+end
+$$;
+
+
+ALTER FUNCTION pgqueue._is_over(p_xmax xid, p_snapshot pg_snapshot) OWNER TO app_owner;
 
 --
 -- Name: _is_partitioned(text); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
@@ -5168,6 +5197,7 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
             and m.vt <= v_ts
             and m.msg_id >= v_from
             and v_plain
+            and (m.xmax = 0 or pgqueue._is_over(m.xmax, (select pg_current_snapshot())))
         order by m.msg_id
         limit $2
         for update skip locked
@@ -5535,6 +5565,7 @@ begin
             and m.vt <= v_ts
             and m.msg_id >= v_from
             and v_plain
+            and (m.xmax = 0 or pgqueue._is_over(m.xmax, (select pg_current_snapshot())))
         order by m.msg_id
         limit $1
         for update skip locked
@@ -5603,6 +5634,7 @@ begin
             and m.vt <= v_ts
             and m.msg_id >= v_from
             and v_plain
+            and (m.xmax = 0 or pgqueue._is_over(m.xmax, (select pg_current_snapshot())))
         order by m.msg_id
         limit $2
         for update skip locked

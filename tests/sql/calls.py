@@ -52,6 +52,8 @@ BY_TYPE = {
     "timestamp with time zone": "now()",
     "interval": "'1 day'",
     "regclass": "'pgmq.q_orders'",
+    "xid": "'3'",
+    "pg_snapshot": "pg_current_snapshot()",
 }
 
 

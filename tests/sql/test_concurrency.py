@@ -142,6 +142,84 @@ def test_messages_that_another_reader_took_cost_little(
     assert top["Shared Hit Blocks"] + top["Shared Read Blocks"] < 2500
 
 
+@pytest.mark.parametrize("done", [False, True])
+def test_messages_that_another_reader_took_are_left_alone(
+    queue: Connection, db: Database, open_session: Callable[..., Session], done: bool
+) -> None:
+    """A lock to look at them again would let their reader's delete wait, also where this reader deletes first."""
+    queue.execute(PAUSE.encode())
+    reader, other = open_session(), open_session(db.superuser)
+    reader.ask("set test.pauses = on")
+    call = "pgqueue.fetch('x', 60, 1, array[0])" if done else "pgmq.read('x', 60, 1)"
+    for _ in range(5):
+        queue.execute("truncate pgmq.q_x")
+        ids = fill(queue, 4)
+        other.ask("begin; select pg_advisory_xact_lock(42)")
+        reader.start(f"select msg_id from {call}")
+        assert not reader.settles(other)
+        open_session(db.superuser).ask("select pgmq.read('x', 60, 3)")
+        other.ask("commit")
+        assert reader.finish() == [(str(ids[3]),)]
+        lockers = "select array_agg(xmax = xmin) from pgmq.q_x where msg_id < %s"
+        if value(queue, lockers, ids[3]) == [True] * 3:  # Locked by whoever leased them, and by nobody since.
+            break
+        # Once in 256 it is the reader's turn to look at everything.
+    else:
+        pytest.fail("the reader has locked what it did not get")
+
+
+#: A snapshot from 4,294,967,300 to 4,294,967,310, in which one is running: the counter in rows began anew at ..296.
+AROUND = "4294967300:4294967310:4294967305"
+
+
+@pytest.mark.parametrize(
+    ("xmax", "right"),
+    [
+        (4294967290, True),  # before the counter began anew
+        (3, True),
+        (8, True),
+        (9, False),  # running
+        (10, True),
+        (13, True),
+        (14, False),  # not begun
+        (20, False),
+        (2147483600, False),  # the nearest is the one to come
+        (2147483700, True),
+    ],
+)
+def test_which_transaction_a_row_means(conn: Connection, xmax: int, right: bool) -> None:
+    assert value(conn, "select pgqueue._is_over(%s::text::xid, %s::pg_snapshot)", xmax, AROUND) is right
+
+
+def test_whether_a_message_is_free_of_its_last_reader(queue: Connection, db: Database) -> None:
+    free = "select pgqueue._is_over(xmax, pg_current_snapshot()) from pgmq.q_x where msg_id = 1"
+    queue.execute("select pgmq.send('x', '{}')")
+    reader = db.connect(autocommit=False)
+    before = value(queue, "select pg_current_snapshot()::text")
+    lock = "select from pgmq.q_x where msg_id = 1 for update"
+    reader.execute(lock)
+    assert value(queue, free) is False
+    assert value(reader, free) is True, "its own"
+    reader.rollback()
+    assert value(queue, free) is True
+    xmax = value(queue, "select xmax::text from pgmq.q_x")
+    assert value(queue, "select pgqueue._is_over(%s::text::xid, %s::pg_snapshot)", xmax, before) is False
+    with queue.transaction():
+        queue.execute("select pg_current_xact_id()")
+        with queue.transaction():
+            queue.execute(lock)
+            assert value(queue, free) is True, "its own, of a savepoint"
+        reader.execute("select pgmq.send('x', '{}')")
+        reader.commit()
+        assert value(reader, free) is True, "of a savepoint, which no snapshot lists: the lock decides"
+    with queue.transaction():
+        queue.execute("set transaction isolation level repeatable read")
+        queue.execute("select")
+        reader.execute(lock)
+        assert value(queue, free) is True, "it is told by an error, as in pgmq"
+        reader.rollback()
+
+
 def value(conn: Connection, sql: str, *args: object) -> Any:
     row = conn.execute(sql.encode(), args).fetchone()
     return row[0] if row else None

@@ -38,6 +38,7 @@ PURE = {
     "_check_partitioning",
     "_compiled_texts",
     "_filled",
+    "_is_over",
     "_lost_lease",
     "_object_name",
     "_partition_name",
