@@ -121,5 +121,6 @@ def clear(conn: psycopg.Connection) -> None:
         for statement in statements:
             conn.execute(statement.encode())
         conn.execute(f"drop table {UNFINISHED}".encode())
+        conn.execute(b"select pgqueue._write_direct_calls()")
 
     briefly(conn, drop, "dropping pgmq's old functions", wait=LIGHT_LOCK_WAIT)

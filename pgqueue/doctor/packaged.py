@@ -15,6 +15,9 @@ _FUNCTION = re.compile(
     r"^create or replace function (?P<name>pgm?q(?:ueue)?\.\w+)\(.*?\nas \$\$(?P<body>.*?)\$\$;", re.M | re.S
 )
 
+#: What pgqueue._write_direct_calls has written into a function for the queues there are.
+_DIRECT_CALLS = re.compile(r"(?P<how>\n *-- direct: [^\n]*\n).*?(?P<others> *-- others)[^\n]*", re.S)
+
 _PRESENT = """
 select
     concat(n.nspname, '.', p.proname) as name,
@@ -61,7 +64,8 @@ def differences(look: Look) -> dict[str, Difference]:
     """Names of the package's functions that are not as it has them. Body for body, since that is what runs."""
     present: dict[str, list[tuple[str, str]]] = {}
     for row in look.rows(_PRESENT):
-        present.setdefault(row.name, []).append((row.body, row.signature))
+        body = _DIRECT_CALLS.sub(r"\g<how>\g<others>", row.body)
+        present.setdefault(row.name, []).append((body, row.signature))
     found = {}
     for name, one in packaged().items():
         there = present.get(name, [])

@@ -659,12 +659,18 @@ $$;
 
 create or replace function pgqueue._compile_all()
 returns bigint
-language sql volatile
+language plpgsql volatile
 as $$
-    -- Every queue anew, after the functions changed. For the installation's owner.
+-- Every queue anew, after the functions changed. For the installation's owner.
+declare
+    v_compiled bigint;
+begin
     -- In the order of their names, as whoever locks many.
-    select count(*) filter (where pgqueue._compile(m.queue_name, true))
+    select count(*) filter (where pgqueue._compile(m.queue_name, true)) into v_compiled
     from (select n.queue_name from pgmq.meta n order by n.queue_name) m;
+    perform pgqueue._write_direct_calls();
+    return v_compiled;
+end
 $$;
 
 create or replace function pgqueue._compile_as_owner(p_name text)
@@ -1778,6 +1784,28 @@ begin
 end
 $$;
 
+create or replace function pgqueue._direct_calls(p_names text[], p_indent text)
+returns text
+language plpgsql immutable parallel safe
+as $$
+-- A tree of choices by the queue's name, of names in order. In place of a call it has the name, a line of its own: @orders.
+declare
+    v_half integer := cardinality(p_names) / 2;
+begin
+    return case cardinality(p_names)
+        when 0 then ''
+        when 1 then p_indent || '@' || p_names[1] || chr(10)
+        else concat(
+            p_indent, format('if queue_name collate "C" <= %L then', p_names[v_half]), chr(10),
+            pgqueue._direct_calls(p_names[:v_half], p_indent || '    '),
+            p_indent, 'else', chr(10),
+            pgqueue._direct_calls(p_names[v_half + 1:], p_indent || '    '),
+            p_indent, 'end if;', chr(10)
+        )
+    end;
+end
+$$;
+
 create or replace function pgqueue._drop(p_queue_name text, p_keep_archive boolean)
 returns boolean
 language plpgsql volatile
@@ -1811,7 +1839,7 @@ begin
         execute format('drop table pgmq.%I', v_table);
     end loop;
     delete from pgmq.meta m where lower(m.queue_name) = v_name;
-    perform pgqueue._forget(v_name);
+    perform pgqueue._forget(v_name), pgqueue._write_direct_calls();
     return true;
 end
 $$;
@@ -2595,7 +2623,7 @@ begin
     from pg_catalog.pg_class c
     where c.relnamespace = 'pgmq'::regnamespace and c.relname = 'q_' || lower(p_queue_name)
     on conflict do nothing;
-    perform pgqueue._compile_as_owner(lower(p_queue_name));
+    perform pgqueue._compile_as_owner(lower(p_queue_name)), pgqueue._write_direct_calls();
 end
 $$;
 
@@ -2719,6 +2747,62 @@ as $$
         );
 $$;
 
+create or replace function pgqueue._write_direct_calls()
+returns void
+language plpgsql volatile
+security definer
+set search_path = pg_catalog, pg_temp
+set check_function_bodies = off
+as $$
+-- Writes into the functions that take a queue's name the calls of the first 32 compiled queues: by text each call would be
+-- parsed and planned anew. No more, since a session holds what is written here; which they are decides only what a call
+-- costs. Left to the next one where another transaction is at it, or installs. Open to all: what it writes hangs on the
+-- queues alone, on names that need no quoting, and into functions of the installation's owner alone.
+declare
+    v_names text[];
+    v_calls text;
+    v_mark text;
+    v_old text;
+    v_others text;
+    v_line text[];
+    v_start integer;
+begin
+    if not pg_try_advisory_xact_lock(hashtext('pgqueue.install')) then
+        return;
+    end if;
+    v_names := array(
+        select f.queue_name collate "C"
+        from (
+            select m.queue_name
+            from pgmq.meta m
+            where m.queue_name ~ '^[a-z0-9_]+$' and to_regproc('pgqueue."' || m.queue_name || '$read"') is not null
+            order by m.created_at, m.queue_name
+            limit 32
+        ) f
+        order by 1
+    );
+    v_calls := pgqueue._direct_calls(v_names, '');
+    v_mark := '-- others than ' || md5(v_calls);
+    for v_old in
+        select pg_get_functiondef(p.oid)
+        from pg_proc p
+        where p.pronamespace = any(array['pgmq', 'pgqueue']::regnamespace[])
+            and p.proname = any(array['archive', 'complete', 'delete', 'fetch', 'pop', 'read', 'send', 'set_vt'])
+            and strpos(p.prosrc, '-- direct: ') > 0
+            and strpos(p.prosrc, v_mark) = 0
+            and pg_get_userbyid(p.proowner) = current_user
+    loop
+        -- The line that says how a call is made, and what it is indented by.
+        v_line := regexp_match(v_old, '( *)-- direct: ([^\n]*)\n');
+        v_start := strpos(v_old, v_line[2]) + length(v_line[2]) + 1;
+        v_others := substr(v_old, strpos(v_old, '-- others'));
+        execute left(v_old, v_start - 1)
+            || regexp_replace(regexp_replace(v_calls, '^( *)@(\w+)$', '\1' || v_line[2], 'gn'), '^(?=.)', v_line[1], 'gn')
+            || v_line[1] || v_mark || substr(v_others, strpos(v_others, chr(10)));
+    end loop;
+end
+$$;
+
 create or replace function pgmq.acquire_queue_lock(queue_name text)
 returns void
 language plpgsql volatile
@@ -2733,9 +2817,12 @@ returns boolean
 language plpgsql volatile
 as $$
 declare
-    v_function text := lower(queue_name) || '$archive';
+    v_function text;
     v_found boolean;
 begin
+    -- direct: if queue_name = '\2' and to_regproc('pgqueue."\2$archive"') is not null then return pgqueue."\2$archive"(archive.msg_id); end if;
+    -- others
+    v_function := lower(queue_name) || '$archive';
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
         execute format('select pgqueue.%I($1)', v_function)
         into v_found
@@ -3006,9 +3093,12 @@ returns boolean
 language plpgsql volatile
 as $$
 declare
-    v_function text := lower(queue_name) || '$delete';
+    v_function text;
     v_found boolean;
 begin
+    -- direct: if queue_name = '\2' and to_regproc('pgqueue."\2$delete"') is not null then return pgqueue."\2$delete"(delete.msg_id); end if;
+    -- others
+    v_function := lower(queue_name) || '$delete';
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
         execute format('select pgqueue.%I($1)', v_function)
         into v_found
@@ -3281,8 +3371,11 @@ returns setof pgmq.message_record
 language plpgsql volatile
 as $$
 declare
-    v_function text := lower(queue_name) || '$pop';
+    v_function text;
 begin
+    -- direct: if queue_name = '\2' and to_regproc('pgqueue."\2$pop"') is not null then return query select * from pgqueue."\2$pop"(qty); return; end if;
+    -- others
+    v_function := lower(queue_name) || '$pop';
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
         return query execute format('select * from pgqueue.%I($1)', v_function)
         using qty;
@@ -3327,12 +3420,17 @@ returns setof pgmq.message_record
 language plpgsql volatile
 as $$
 declare
-    v_function text := lower(queue_name) || '$read';
+    v_function text;
 begin
     if conditional <> '{}' then
         return query
         select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers from pgqueue._read_where(queue_name, read.vt, qty, conditional) m;
-    elsif to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
+        return;
+    end if;
+    -- direct: if queue_name = '\2' and to_regproc('pgqueue."\2$read"') is not null then return query select * from pgqueue."\2$read"(read.vt, qty); return; end if;
+    -- others
+    v_function := lower(queue_name) || '$read';
+    if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
         return query execute format('select * from pgqueue.%I($1, $2)', v_function)
         using read.vt, qty;
     else
@@ -3492,31 +3590,38 @@ returns setof bigint
 language plpgsql volatile
 as $$
 declare
-    v_function text := lower(queue_name) || '$send';
+    v_function text;
     v_msg_id bigint;
 begin
     if delay is null then
         raise not_null_violation using message = 'delay cannot be null';
     end if;
 
-    if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
-        execute format('select pgqueue.%I($1, $2, $3)', v_function)
-        into v_msg_id
-        using msg, headers, delay;
-        if delay = '-infinity' then
-            execute format('select pgqueue.%I($1, $2)', lower(queue_name) || '$lower_floor')
-            using '{}'::bigint[], delay;
+    <<delivery>>
+    begin
+        -- direct: if queue_name = '\2' and to_regproc('pgqueue."\2$send"') is not null then v_msg_id := pgqueue."\2$send"(msg, headers, delay); exit delivery; end if;
+        -- others
+        v_function := lower(queue_name) || '$send';
+        if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
+            execute format('select pgqueue.%I($1, $2, $3)', v_function)
+            into v_msg_id
+            using msg, headers, delay;
+        else
+            return query
+            select s.msg_id
+            from pgqueue._send_batch(
+                queue_name, array[msg], array[headers], delay
+            ) as s (msg_id);
+            return;
         end if;
-        -- none, where a trigger of the user's keeps the message out
-        if v_msg_id is not null then
-            return next v_msg_id;
-        end if;
-    else
-        return query
-        select s.msg_id
-        from pgqueue._send_batch(
-            queue_name, array[msg], array[headers], delay
-        ) as s (msg_id);
+    end;
+    if delay = '-infinity' then
+        execute format('select pgqueue.%I($1, $2)', lower(queue_name) || '$lower_floor')
+        using '{}'::bigint[], delay;
+    end if;
+    -- none, where a trigger of the user's keeps the message out
+    if v_msg_id is not null then
+        return next v_msg_id;
     end if;
 end
 $$;
@@ -3529,25 +3634,32 @@ returns setof bigint
 language plpgsql volatile
 as $$
 declare
-    v_function text := lower(queue_name) || '$send';
+    v_function text;
     v_msg_id bigint;
 begin
 
-    if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
-        execute format('select pgqueue.%I($1, $2, $3)', v_function)
-        into v_msg_id
-        using msg, null::jsonb, null::timestamptz;
-
-        -- none, where a trigger of the user's keeps the message out
-        if v_msg_id is not null then
-            return next v_msg_id;
+    <<delivery>>
+    begin
+        -- direct: if queue_name = '\2' and to_regproc('pgqueue."\2$send"') is not null then v_msg_id := pgqueue."\2$send"(msg, null::jsonb, null::timestamptz); exit delivery; end if;
+        -- others
+        v_function := lower(queue_name) || '$send';
+        if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
+            execute format('select pgqueue.%I($1, $2, $3)', v_function)
+            into v_msg_id
+            using msg, null::jsonb, null::timestamptz;
+        else
+            return query
+            select s.msg_id
+            from pgqueue._send_batch(
+                queue_name, array[msg], null, null::timestamptz
+            ) as s (msg_id);
+            return;
         end if;
-    else
-        return query
-        select s.msg_id
-        from pgqueue._send_batch(
-            queue_name, array[msg], null, null::timestamptz
-        ) as s (msg_id);
+    end;
+
+    -- none, where a trigger of the user's keeps the message out
+    if v_msg_id is not null then
+        return next v_msg_id;
     end if;
 end
 $$;
@@ -3561,25 +3673,32 @@ returns setof bigint
 language plpgsql volatile
 as $$
 declare
-    v_function text := lower(queue_name) || '$send';
+    v_function text;
     v_msg_id bigint;
 begin
 
-    if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
-        execute format('select pgqueue.%I($1, $2, $3)', v_function)
-        into v_msg_id
-        using msg, headers, null::timestamptz;
-
-        -- none, where a trigger of the user's keeps the message out
-        if v_msg_id is not null then
-            return next v_msg_id;
+    <<delivery>>
+    begin
+        -- direct: if queue_name = '\2' and to_regproc('pgqueue."\2$send"') is not null then v_msg_id := pgqueue."\2$send"(msg, headers, null::timestamptz); exit delivery; end if;
+        -- others
+        v_function := lower(queue_name) || '$send';
+        if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
+            execute format('select pgqueue.%I($1, $2, $3)', v_function)
+            into v_msg_id
+            using msg, headers, null::timestamptz;
+        else
+            return query
+            select s.msg_id
+            from pgqueue._send_batch(
+                queue_name, array[msg], array[headers], null::timestamptz
+            ) as s (msg_id);
+            return;
         end if;
-    else
-        return query
-        select s.msg_id
-        from pgqueue._send_batch(
-            queue_name, array[msg], array[headers], null::timestamptz
-        ) as s (msg_id);
+    end;
+
+    -- none, where a trigger of the user's keeps the message out
+    if v_msg_id is not null then
+        return next v_msg_id;
     end if;
 end
 $$;
@@ -3593,28 +3712,35 @@ returns setof bigint
 language plpgsql volatile
 as $$
 declare
-    v_function text := lower(queue_name) || '$send';
+    v_function text;
     v_msg_id bigint;
 begin
     if delay is null then
         raise not_null_violation using message = 'delay cannot be null';
     end if;
 
-    if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
-        execute format('select pgqueue.%I($1, $2, $3)', v_function)
-        into v_msg_id
-        using msg, null::jsonb, case when delay <> 0 then clock_timestamp() + make_interval(secs => delay) end;
-
-        -- none, where a trigger of the user's keeps the message out
-        if v_msg_id is not null then
-            return next v_msg_id;
+    <<delivery>>
+    begin
+        -- direct: if queue_name = '\2' and to_regproc('pgqueue."\2$send"') is not null then v_msg_id := pgqueue."\2$send"(msg, null::jsonb, case when delay <> 0 then clock_timestamp() + make_interval(secs => delay) end); exit delivery; end if;
+        -- others
+        v_function := lower(queue_name) || '$send';
+        if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
+            execute format('select pgqueue.%I($1, $2, $3)', v_function)
+            into v_msg_id
+            using msg, null::jsonb, case when delay <> 0 then clock_timestamp() + make_interval(secs => delay) end;
+        else
+            return query
+            select s.msg_id
+            from pgqueue._send_batch(
+                queue_name, array[msg], null, case when delay <> 0 then clock_timestamp() + make_interval(secs => delay) end
+            ) as s (msg_id);
+            return;
         end if;
-    else
-        return query
-        select s.msg_id
-        from pgqueue._send_batch(
-            queue_name, array[msg], null, case when delay <> 0 then clock_timestamp() + make_interval(secs => delay) end
-        ) as s (msg_id);
+    end;
+
+    -- none, where a trigger of the user's keeps the message out
+    if v_msg_id is not null then
+        return next v_msg_id;
     end if;
 end
 $$;
@@ -3628,31 +3754,38 @@ returns setof bigint
 language plpgsql volatile
 as $$
 declare
-    v_function text := lower(queue_name) || '$send';
+    v_function text;
     v_msg_id bigint;
 begin
     if delay is null then
         raise not_null_violation using message = 'delay cannot be null';
     end if;
 
-    if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
-        execute format('select pgqueue.%I($1, $2, $3)', v_function)
-        into v_msg_id
-        using msg, null::jsonb, delay;
-        if delay = '-infinity' then
-            execute format('select pgqueue.%I($1, $2)', lower(queue_name) || '$lower_floor')
-            using '{}'::bigint[], delay;
+    <<delivery>>
+    begin
+        -- direct: if queue_name = '\2' and to_regproc('pgqueue."\2$send"') is not null then v_msg_id := pgqueue."\2$send"(msg, null::jsonb, delay); exit delivery; end if;
+        -- others
+        v_function := lower(queue_name) || '$send';
+        if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
+            execute format('select pgqueue.%I($1, $2, $3)', v_function)
+            into v_msg_id
+            using msg, null::jsonb, delay;
+        else
+            return query
+            select s.msg_id
+            from pgqueue._send_batch(
+                queue_name, array[msg], null, delay
+            ) as s (msg_id);
+            return;
         end if;
-        -- none, where a trigger of the user's keeps the message out
-        if v_msg_id is not null then
-            return next v_msg_id;
-        end if;
-    else
-        return query
-        select s.msg_id
-        from pgqueue._send_batch(
-            queue_name, array[msg], null, delay
-        ) as s (msg_id);
+    end;
+    if delay = '-infinity' then
+        execute format('select pgqueue.%I($1, $2)', lower(queue_name) || '$lower_floor')
+        using '{}'::bigint[], delay;
+    end if;
+    -- none, where a trigger of the user's keeps the message out
+    if v_msg_id is not null then
+        return next v_msg_id;
     end if;
 end
 $$;
@@ -3667,28 +3800,35 @@ returns setof bigint
 language plpgsql volatile
 as $$
 declare
-    v_function text := lower(queue_name) || '$send';
+    v_function text;
     v_msg_id bigint;
 begin
     if delay is null then
         raise not_null_violation using message = 'delay cannot be null';
     end if;
 
-    if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
-        execute format('select pgqueue.%I($1, $2, $3)', v_function)
-        into v_msg_id
-        using msg, headers, case when delay <> 0 then clock_timestamp() + make_interval(secs => delay) end;
-
-        -- none, where a trigger of the user's keeps the message out
-        if v_msg_id is not null then
-            return next v_msg_id;
+    <<delivery>>
+    begin
+        -- direct: if queue_name = '\2' and to_regproc('pgqueue."\2$send"') is not null then v_msg_id := pgqueue."\2$send"(msg, headers, case when delay <> 0 then clock_timestamp() + make_interval(secs => delay) end); exit delivery; end if;
+        -- others
+        v_function := lower(queue_name) || '$send';
+        if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
+            execute format('select pgqueue.%I($1, $2, $3)', v_function)
+            into v_msg_id
+            using msg, headers, case when delay <> 0 then clock_timestamp() + make_interval(secs => delay) end;
+        else
+            return query
+            select s.msg_id
+            from pgqueue._send_batch(
+                queue_name, array[msg], array[headers], case when delay <> 0 then clock_timestamp() + make_interval(secs => delay) end
+            ) as s (msg_id);
+            return;
         end if;
-    else
-        return query
-        select s.msg_id
-        from pgqueue._send_batch(
-            queue_name, array[msg], array[headers], case when delay <> 0 then clock_timestamp() + make_interval(secs => delay) end
-        ) as s (msg_id);
+    end;
+
+    -- none, where a trigger of the user's keeps the message out
+    if v_msg_id is not null then
+        return next v_msg_id;
     end if;
 end
 $$;
@@ -4010,9 +4150,12 @@ returns setof pgmq.message_record
 language plpgsql volatile
 as $$
 declare
-    v_function text := lower(queue_name) || '$set_vt';
+    v_function text;
     v_vt timestamptz := $3;
 begin
+    -- direct: if queue_name = '\2' and to_regproc('pgqueue."\2$set_vt"') is not null then return query select * from pgqueue."\2$set_vt"($2, v_vt); return; end if;
+    -- others
+    v_function := lower(queue_name) || '$set_vt';
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
         return query execute format('select * from pgqueue.%I($1, $2)', v_function)
         using $2, v_vt;
@@ -4032,9 +4175,12 @@ returns setof pgmq.message_record
 language plpgsql volatile
 as $$
 declare
-    v_function text := lower(queue_name) || '$set_vt';
+    v_function text;
     v_vt timestamptz := clock_timestamp() + make_interval(secs => $3);
 begin
+    -- direct: if queue_name = '\2' and to_regproc('pgqueue."\2$set_vt"') is not null then return query select * from pgqueue."\2$set_vt"($2, v_vt); return; end if;
+    -- others
+    v_function := lower(queue_name) || '$set_vt';
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
         return query execute format('select * from pgqueue.%I($1, $2)', v_function)
         using $2, v_vt;
@@ -4054,9 +4200,10 @@ returns setof pgmq.message_record
 language plpgsql volatile
 as $$
 declare
-    v_function text := lower(queue_name) || '$set_vt_batch';
+    v_function text;
     v_vt timestamptz := $3;
 begin
+    v_function := lower(queue_name) || '$set_vt_batch';
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
         return query execute format('select * from pgqueue.%I($1, $2)', v_function)
         using $2, v_vt;
@@ -4076,9 +4223,10 @@ returns setof pgmq.message_record
 language plpgsql volatile
 as $$
 declare
-    v_function text := lower(queue_name) || '$set_vt_batch';
+    v_function text;
     v_vt timestamptz := clock_timestamp() + make_interval(secs => $3);
 begin
+    v_function := lower(queue_name) || '$set_vt_batch';
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
         return query execute format('select * from pgqueue.%I($1, $2)', v_function)
         using $2, v_vt;
@@ -4212,6 +4360,7 @@ as $$
 -- switched off by decompile). For the owner of its table and those who may create queues.
 declare
     v_name text;
+    v_is_compiled boolean;
 begin
     perform pgqueue._lock_queue(queue_name);
     v_name := pgqueue._table(queue_name);
@@ -4219,7 +4368,9 @@ begin
     if has_table_privilege('pgqueue.policy', 'delete') then
         delete from pgqueue.policy p where p.queue_name = v_name and not p.compiled;
     end if;
-    return pgqueue._compile_as_owner(v_name);
+    v_is_compiled := pgqueue._compile_as_owner(v_name);
+    perform pgqueue._write_direct_calls();
+    return v_is_compiled;
 end
 $$;
 
@@ -4232,8 +4383,11 @@ as $$
 -- Archives or deletes a message for who holds its lease, the delivery number read_ct. A lost lease raises PQ001, and so
 -- rolls back the caller's own work in the same transaction.
 declare
-    v_function text := lower(queue_name) || '$complete';
+    v_function text;
 begin
+    -- direct: if queue_name = '\2' and to_regproc('pgqueue."\2$complete"') is not null then perform pgqueue."\2$complete"($2, $3, archive); return; end if;
+    -- others
+    v_function := lower(queue_name) || '$complete';
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
         execute format('select pgqueue.%I($1, $2, $3)', v_function)
         using $2, $3, archive;
@@ -4294,6 +4448,7 @@ begin
     loop
         execute format('drop function pgqueue.%I', v_function);
     end loop;
+    perform pgqueue._write_direct_calls();
 end
 $$;
 
@@ -4311,8 +4466,11 @@ as $$
 -- Deletes or archives the finished messages and leases the next: one call, one commit. With done_ct, the read_ct of each
 -- of done, a message that has been delivered again meanwhile is left alone: it is its new reader's.
 declare
-    v_function text := lower(queue_name) || '$fetch';
+    v_function text;
 begin
+    -- direct: if queue_name = '\2' and to_regproc('pgqueue."\2$fetch"') is not null then return query select * from pgqueue."\2$fetch"($2, qty, done, done_ct, archive); return; end if;
+    -- others
+    v_function := lower(queue_name) || '$fetch';
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
         return query execute format('select * from pgqueue.%I($1, $2, $3, $4, $5)', v_function)
         using $2, qty, done, done_ct, archive;

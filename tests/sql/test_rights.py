@@ -37,6 +37,7 @@ PURE = {
     "_check_name",
     "_check_partitioning",
     "_compiled_texts",
+    "_direct_calls",
     "_filled",
     "_is_over",
     "_lost_lease",
@@ -60,7 +61,13 @@ CATALOGUE = {
     "_partition_bounds",
 }
 #: Open to all, and run as the installation's owner: they must change nothing for a stranger.
-OPEN = {"_check_free", "_compile_as_owner", "_forget", "_make_notified_sequence"}
+OPEN = {
+    "_check_free",
+    "_compile_as_owner",
+    "_forget",
+    "_make_notified_sequence",
+    "_write_direct_calls",
+}
 
 
 def test_a_stranger_is_denied_everything(db: Database, conn: Connection) -> None:
