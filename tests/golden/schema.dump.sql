@@ -2613,13 +2613,14 @@ create or replace function pgqueue.%6$I(v_msg_ids bigint[], v_vt timestamptz)
 returns void
 language plpgsql volatile parallel unsafe
 as $body$
--- Messages made visible by set_vt, or leased into the past, must not lie below the floor until the next walk.
+-- Messages made visible by set_vt, or leased for no time, must not lie below the floor until the next walk: that of ready
+-- ones, where v_vt makes them such, or that of waiting ones.
 declare
     v_msg_id bigint;
 begin
     select min(m.msg_id) into v_msg_id
     from pgmq.%1$I m
-    where m.msg_id = any(v_msg_ids) and isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second';
+    where m.msg_id = any(v_msg_ids) and isfinite(v_vt) and v_vt - m.enqueued_at < interval '1 second';
     if v_msg_id < pg_sequence_last_value(%23$L::regclass) then
         perform setval(%23$L::regclass, v_msg_id);
     end if;
@@ -2720,8 +2721,8 @@ begin
             exit;
         end if;
     end loop;
-    if v_until < v_ts and pg_sequence_last_value(%27$L::regclass) is not null then
-        perform pgqueue.%6$I('{}', v_until);
+    if v_until <= v_ts and pg_sequence_last_value(%27$L::regclass) is not null then
+        perform pgqueue.%6$I(v_ids, v_until);
     end if;
     return v_ids;
 end
@@ -3305,8 +3306,8 @@ begin
     select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
     from leased m
     order by array_position(v_ids, m.msg_id);
-    if v_until < v_ts and pg_sequence_last_value(%27$L::regclass) is not null then
-        perform pgqueue.%6$I('{}', v_until);
+    if v_until <= v_ts and pg_sequence_last_value(%27$L::regclass) is not null then
+        perform pgqueue.%6$I(v_ids, v_until);
     end if;
 end
 $body$;
@@ -3393,8 +3394,8 @@ begin
     select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
     from leased m
     order by array_position(v_ids, m.msg_id);
-    if v_until < v_ts and pg_sequence_last_value(%27$L::regclass) is not null then
-        perform pgqueue.%6$I('{}', v_until);
+    if v_until <= v_ts and pg_sequence_last_value(%27$L::regclass) is not null then
+        perform pgqueue.%6$I(v_ids, v_until);
     end if;
 end
 $body$;
@@ -3458,8 +3459,8 @@ begin
     select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
     from leased m
     order by array_position(v_ids, m.msg_id);
-    if v_until < v_ts and pg_sequence_last_value(%27$L::regclass) is not null then
-        perform pgqueue.%6$I('{}', v_until);
+    if v_until <= v_ts and pg_sequence_last_value(%27$L::regclass) is not null then
+        perform pgqueue.%6$I(v_ids, v_until);
     end if;
 end
 $body$;
@@ -4625,6 +4626,10 @@ declare
     v_name text := pgqueue._table(p_queue_name);
     v_ts timestamptz := clock_timestamp();
 begin
+    if p_qty < 0 then
+        -- Whether Postgres says so hangs on the plan.
+        raise invalid_row_count_in_limit_clause using message = 'LIMIT must not be negative';
+    end if;
     return query execute format($sql$
         with leased as (
             update pgmq.%1$I m
@@ -5288,8 +5293,8 @@ begin
             exit;
         end if;
     end loop;
-    if v_until < v_ts and pg_sequence_last_value('pgqueue."orders$walk"'::regclass) is not null then
-        perform pgqueue."orders$lower_floor"('{}', v_until);
+    if v_until <= v_ts and pg_sequence_last_value('pgqueue."orders$walk"'::regclass) is not null then
+        perform pgqueue."orders$lower_floor"(v_ids, v_until);
     end if;
     return v_ids;
 end
@@ -5538,8 +5543,8 @@ begin
     select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
     from leased m
     order by array_position(v_ids, m.msg_id);
-    if v_until < v_ts and pg_sequence_last_value('pgqueue."orders$walk"'::regclass) is not null then
-        perform pgqueue."orders$lower_floor"('{}', v_until);
+    if v_until <= v_ts and pg_sequence_last_value('pgqueue."orders$walk"'::regclass) is not null then
+        perform pgqueue."orders$lower_floor"(v_ids, v_until);
     end if;
 end
 $_$;
@@ -5680,13 +5685,14 @@ ALTER FUNCTION pgqueue."orders$heads"(v_ts timestamp with time zone, v_qty integ
 CREATE FUNCTION pgqueue."orders$lower_floor"(v_msg_ids bigint[], v_vt timestamp with time zone) RETURNS void
     LANGUAGE plpgsql
     AS $_$
--- Messages made visible by set_vt, or leased into the past, must not lie below the floor until the next walk.
+-- Messages made visible by set_vt, or leased for no time, must not lie below the floor until the next walk: that of ready
+-- ones, where v_vt makes them such, or that of waiting ones.
 declare
     v_msg_id bigint;
 begin
     select min(m.msg_id) into v_msg_id
     from pgmq.q_orders m
-    where m.msg_id = any(v_msg_ids) and isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second';
+    where m.msg_id = any(v_msg_ids) and isfinite(v_vt) and v_vt - m.enqueued_at < interval '1 second';
     if v_msg_id < pg_sequence_last_value('pgqueue."orders$floor_id"'::regclass) then
         perform setval('pgqueue."orders$floor_id"'::regclass, v_msg_id);
     end if;
@@ -5922,8 +5928,8 @@ begin
     select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
     from leased m
     order by array_position(v_ids, m.msg_id);
-    if v_until < v_ts and pg_sequence_last_value('pgqueue."orders$walk"'::regclass) is not null then
-        perform pgqueue."orders$lower_floor"('{}', v_until);
+    if v_until <= v_ts and pg_sequence_last_value('pgqueue."orders$walk"'::regclass) is not null then
+        perform pgqueue."orders$lower_floor"(v_ids, v_until);
     end if;
 end
 $_$;
@@ -6015,8 +6021,8 @@ begin
     select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
     from leased m
     order by array_position(v_ids, m.msg_id);
-    if v_until < v_ts and pg_sequence_last_value('pgqueue."orders$walk"'::regclass) is not null then
-        perform pgqueue."orders$lower_floor"('{}', v_until);
+    if v_until <= v_ts and pg_sequence_last_value('pgqueue."orders$walk"'::regclass) is not null then
+        perform pgqueue."orders$lower_floor"(v_ids, v_until);
     end if;
 end
 $_$;

@@ -265,6 +265,22 @@ def test_a_lease_that_ends_before_it_began(queue: Connection, db: Database) -> N
     assert read(queue, 2) == [*low, *newer]
 
 
+@pytest.mark.parametrize("call", ["read", "read_grouped", "read_grouped_rr", "read_grouped_head"])
+def test_a_lease_that_ends_at_once_and_makes_ready(queue: Connection, call: str) -> None:
+    """Set to always, a message waits; leased for no time within a second of its sending, it is a ready one again."""
+    queue.execute("select pgmq.create_fifo_index('x')")
+    for _ in range(5):  # a second may pass
+        queue.execute("delete from pgmq.q_x")
+        low = send(queue)
+        set_vt(queue, low, "-infinity")
+        raise_floor(queue)
+        assert [row[0] for row in queue.execute(f"select msg_id from pgmq.{call}('x', 0, 1)".encode())] == low
+        newer = send(queue)
+        if value(queue, "select vt - enqueued_at < interval '1 second' from pgmq.q_x where msg_id = %s", low[0]):
+            break
+    assert read(queue, 2) == [*low, *newer]
+
+
 @pytest.mark.parametrize("compiled", [True, False])
 def test_of_many_due_messages_the_longest_due_go_first(queue: Connection, compiled: bool) -> None:
     """In the order of their ids only while there are no more than 32 + qty of them."""

@@ -176,6 +176,19 @@ def test_negative_seconds_are_taken(conn: Connection) -> None:
     assert read(conn) == [1]
 
 
+@pytest.mark.parametrize("conditional", ["{}", '{"a": 1}'])
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_quantity_below_zero_is_refused(conn: Connection, conditional: str, compiled: bool) -> None:
+    """Also on an empty queue, where a plan may end before it looks at the quantity."""
+    if not compiled:
+        do(conn, "select pgqueue.decompile('q')")
+    for _ in range(2):
+        assert sqlstate(conn, "select pgmq.read('q', 0, -1, %s::jsonb)", conditional) == "2201W"
+        do(conn, "select pgmq.send('q', '1')")
+        do(conn, "delete from pgmq.q_q")
+        do(conn, "analyze pgmq.q_q")
+
+
 # --- visibility -----------------------------------------------------------------------------------
 
 
