@@ -955,7 +955,7 @@ begin
     ) f;
     return query
     update pgmq.%1$I m
-    set vt = v_ts + make_interval(secs => $1), read_ct = m.read_ct + 1, last_read_at = v_ts
+    set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
     where m.msg_id = any(array(
         select m.msg_id
         from pgmq.%1$I m
@@ -970,11 +970,11 @@ begin
     ))
     returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
     if not found then
-        v_due := pgqueue.%7$I(v_ts, v_ts + make_interval(secs => $1), $2);
+        v_due := pgqueue.%7$I(v_ts, v_ts + $1 * interval '1 second', $2);
         if v_due <> '{}' then
             return query
             update pgmq.%1$I m
-            set vt = v_ts + make_interval(secs => $1), read_ct = m.read_ct + 1, last_read_at = v_ts
+            set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
             where m.msg_id = any(v_due)
             returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
         end if;
@@ -1060,7 +1060,7 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
     ) f;
     return query
     update pgmq.%1$I m
-    set vt = v_ts + make_interval(secs => $1), read_ct = m.read_ct + 1, last_read_at = v_ts
+    set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
     where m.msg_id = any(array(
         select m.msg_id
         from pgmq.%1$I m
@@ -1075,11 +1075,11 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
     ))
     returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
     if not found then
-        v_due := pgqueue.%7$I(v_ts, v_ts + make_interval(secs => $1), $2);
+        v_due := pgqueue.%7$I(v_ts, v_ts + $1 * interval '1 second', $2);
         if v_due <> '{}' then
             return query
             update pgmq.%1$I m
-            set vt = v_ts + make_interval(secs => $1), read_ct = m.read_ct + 1, last_read_at = v_ts
+            set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
             where m.msg_id = any(v_due)
             returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
         end if;
@@ -1435,7 +1435,7 @@ declare
     v_walk bigint;
     v_from bigint;
     v_since timestamptz;
-    v_until timestamptz := v_ts + make_interval(secs => $1);
+    v_until timestamptz := v_ts + $1 * interval '1 second';
     v_head bigint[];
     v_heads bigint[] := '{}';
     v_ids bigint[] := '{}';
@@ -1521,7 +1521,7 @@ declare
     v_walk bigint;
     v_from bigint;
     v_since timestamptz;
-    v_until timestamptz := v_ts + make_interval(secs => $1);
+    v_until timestamptz := v_ts + $1 * interval '1 second';
     v_ids bigint[];
 begin
     if p_qty < 1 then
@@ -1609,7 +1609,7 @@ declare
     v_walk bigint;
     v_from bigint;
     v_since timestamptz;
-    v_until timestamptz := v_ts + make_interval(secs => $1);
+    v_until timestamptz := v_ts + $1 * interval '1 second';
     v_ids bigint[];
 begin
     perform from pgmq.%1$I where false;
@@ -2762,7 +2762,7 @@ as $$
 -- Writes into the functions that take a queue's name the calls of the first 32 compiled queues: by text each call would be
 -- parsed and planned anew. No more, since a session holds what is written here; which they are decides only what a call
 -- costs. Left to the next one where another transaction is at it, or installs. Open to all: what it writes hangs on the
--- queues alone, on names that need no quoting, and into functions of the installation's owner alone.
+-- queues alone, on names that need no quoting, and into functions of the installation's owner alone, while he may.
 declare
     v_names text[];
     v_calls text;
@@ -2772,7 +2772,7 @@ declare
     v_line text[];
     v_start integer;
 begin
-    if not pg_try_advisory_xact_lock(hashtext('pgqueue.install')) then
+    if not has_schema_privilege('pgmq', 'create') or not pg_try_advisory_xact_lock(hashtext('pgqueue.install')) then
         return;
     end if;
     v_names := array(

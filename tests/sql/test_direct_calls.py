@@ -167,8 +167,13 @@ def test_who_may_create_a_queue_has_it_called(db: Database, conn: Connection) ->
     for right in ("select, insert", "update, delete"):
         conn.execute(f"grant {right} on all tables in schema pgmq to {role}".encode())
     conn.execute(f"grant usage on all sequences in schema pgmq to {role}".encode())
-    make(db.connect(user=role), "theirs")
+    theirs = db.connect(user=role)
+    make(theirs, "theirs")
     assert called(conn) == {"a", "theirs"}
+    conn.execute(f"revoke create on schema pgmq from {value(conn, 'select current_user')}".encode())
+    make(theirs, "late")
+    assert value(theirs, "select pgmq.send('late', '1')") == 1
+    assert called(conn) == {"a", "theirs"}, "the owner may make no function there"
 
 
 def test_a_function_of_somebody_else_is_left_alone(db: Database, conn: Connection) -> None:
