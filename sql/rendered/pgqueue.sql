@@ -1785,22 +1785,22 @@ begin
 end
 $$;
 
-create or replace function pgqueue._direct_calls(p_names text[], p_indent text)
+create or replace function pgqueue._direct_calls(p_names text[], p_first integer, p_indent text)
 returns text
 language plpgsql immutable parallel safe
 as $$
--- A tree of choices by the queue's name, of names in order. In place of a call it has the name, a line of its own: @orders.
+-- A tree of choices by v_place, which is p_first for the first of the names. In place of a call it has the name, a line
+-- of its own: @orders.
 declare
     v_half integer := cardinality(p_names) / 2;
 begin
-    return case cardinality(p_names)
-        when 0 then ''
-        when 1 then p_indent || '@' || p_names[1] || chr(10)
+    return case v_half
+        when 0 then p_indent || '@' || p_names[1] || chr(10)
         else concat(
-            p_indent, format('if queue_name collate "C" <= %L then', p_names[v_half]), chr(10),
-            pgqueue._direct_calls(p_names[:v_half], p_indent || '    '),
+            p_indent, format('if v_place < %s then', p_first + v_half), chr(10),
+            pgqueue._direct_calls(p_names[:v_half], p_first, p_indent || '    '),
             p_indent, 'else', chr(10),
-            pgqueue._direct_calls(p_names[v_half + 1:], p_indent || '    '),
+            pgqueue._direct_calls(p_names[v_half + 1:], p_first + v_half, p_indent || '    '),
             p_indent, 'end if;', chr(10)
         )
     end;
@@ -2768,6 +2768,7 @@ declare
     v_calls text;
     v_mark text;
     v_old text;
+    v_new text;
     v_others text;
     v_line text[];
     v_start integer;
@@ -2776,17 +2777,22 @@ begin
         return;
     end if;
     v_names := array(
-        select f.queue_name collate "C"
-        from (
-            select m.queue_name
-            from pgmq.meta m
-            where m.queue_name ~ '^[a-z0-9_]+$' and to_regproc('pgqueue."' || m.queue_name || '$read"') is not null
-            order by m.created_at, m.queue_name
-            limit 32
-        ) f
-        order by 1
+        select m.queue_name
+        from pgmq.meta m
+        where m.queue_name ~ '^[a-z0-9_]+$' and to_regproc('pgqueue."' || m.queue_name || '$read"') is not null
+        order by m.created_at, m.queue_name
+        limit 32
     );
-    v_calls := pgqueue._direct_calls(v_names, '');
+    v_calls := case
+        when v_names = '{}' then ''
+        else concat_ws(
+            chr(10),
+            format('v_place := array_position(%L::text[], queue_name);', v_names),
+            'if v_place is not null and to_regproc(''pgqueue."'' || queue_name || ''$function"'') is not null then',
+            pgqueue._direct_calls(v_names, 1, '    ') || 'end if;',
+            ''
+        )
+    end;
     v_mark := '-- others than ' || md5(v_calls);
     for v_old in
         select pg_get_functiondef(p.oid)
@@ -2801,8 +2807,10 @@ begin
         v_line := regexp_match(v_old, '( *)-- direct: ([^\n]*)\n');
         v_start := strpos(v_old, v_line[2]) + length(v_line[2]) + 1;
         v_others := substr(v_old, strpos(v_old, '-- others'));
+        v_new := regexp_replace(v_calls, '^( *)@(\w+)$', '\1' || v_line[2], 'gn');
+        v_new := replace(v_new, '$function', (regexp_match(v_line[2], '\$\w+'))[1]);
         execute left(v_old, v_start - 1)
-            || regexp_replace(regexp_replace(v_calls, '^( *)@(\w+)$', '\1' || v_line[2], 'gn'), '^(?=.)', v_line[1], 'gn')
+            || regexp_replace(v_new, '^(?=.)', v_line[1], 'gn')
             || v_line[1] || v_mark || substr(v_others, strpos(v_others, chr(10)));
     end loop;
 end
@@ -2823,9 +2831,10 @@ language plpgsql volatile
 as $$
 declare
     v_function text;
+    v_place integer;
     v_found boolean;
 begin
-    -- direct: if queue_name = '\2' and to_regproc('pgqueue."\2$archive"') is not null then return pgqueue."\2$archive"(archive.msg_id); end if;
+    -- direct: return pgqueue."\2$archive"(archive.msg_id);
     -- others
     v_function := lower(queue_name) || '$archive';
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
@@ -3099,9 +3108,10 @@ language plpgsql volatile
 as $$
 declare
     v_function text;
+    v_place integer;
     v_found boolean;
 begin
-    -- direct: if queue_name = '\2' and to_regproc('pgqueue."\2$delete"') is not null then return pgqueue."\2$delete"(delete.msg_id); end if;
+    -- direct: return pgqueue."\2$delete"(delete.msg_id);
     -- others
     v_function := lower(queue_name) || '$delete';
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
@@ -3377,8 +3387,9 @@ language plpgsql volatile
 as $$
 declare
     v_function text;
+    v_place integer;
 begin
-    -- direct: if queue_name = '\2' and to_regproc('pgqueue."\2$pop"') is not null then return query select * from pgqueue."\2$pop"(qty); return; end if;
+    -- direct: return query select * from pgqueue."\2$pop"(qty); return;
     -- others
     v_function := lower(queue_name) || '$pop';
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
@@ -3426,13 +3437,14 @@ language plpgsql volatile
 as $$
 declare
     v_function text;
+    v_place integer;
 begin
     if conditional <> '{}' then
         return query
         select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers from pgqueue._read_where(queue_name, read.vt, qty, conditional) m;
         return;
     end if;
-    -- direct: if queue_name = '\2' and to_regproc('pgqueue."\2$read"') is not null then return query select * from pgqueue."\2$read"(read.vt, qty); return; end if;
+    -- direct: return query select * from pgqueue."\2$read"(read.vt, qty); return;
     -- others
     v_function := lower(queue_name) || '$read';
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
@@ -3596,6 +3608,7 @@ language plpgsql volatile
 as $$
 declare
     v_function text;
+    v_place integer;
     v_msg_id bigint;
 begin
     if delay is null then
@@ -3604,7 +3617,7 @@ begin
 
     <<delivery>>
     begin
-        -- direct: if queue_name = '\2' and to_regproc('pgqueue."\2$send"') is not null then v_msg_id := pgqueue."\2$send"(msg, headers, delay); exit delivery; end if;
+        -- direct: v_msg_id := pgqueue."\2$send"(msg, headers, delay); exit delivery;
         -- others
         v_function := lower(queue_name) || '$send';
         if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
@@ -3640,12 +3653,13 @@ language plpgsql volatile
 as $$
 declare
     v_function text;
+    v_place integer;
     v_msg_id bigint;
 begin
 
     <<delivery>>
     begin
-        -- direct: if queue_name = '\2' and to_regproc('pgqueue."\2$send"') is not null then v_msg_id := pgqueue."\2$send"(msg, null::jsonb, null::timestamptz); exit delivery; end if;
+        -- direct: v_msg_id := pgqueue."\2$send"(msg, null::jsonb, null::timestamptz); exit delivery;
         -- others
         v_function := lower(queue_name) || '$send';
         if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
@@ -3679,12 +3693,13 @@ language plpgsql volatile
 as $$
 declare
     v_function text;
+    v_place integer;
     v_msg_id bigint;
 begin
 
     <<delivery>>
     begin
-        -- direct: if queue_name = '\2' and to_regproc('pgqueue."\2$send"') is not null then v_msg_id := pgqueue."\2$send"(msg, headers, null::timestamptz); exit delivery; end if;
+        -- direct: v_msg_id := pgqueue."\2$send"(msg, headers, null::timestamptz); exit delivery;
         -- others
         v_function := lower(queue_name) || '$send';
         if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
@@ -3718,6 +3733,7 @@ language plpgsql volatile
 as $$
 declare
     v_function text;
+    v_place integer;
     v_msg_id bigint;
 begin
     if delay is null then
@@ -3726,7 +3742,7 @@ begin
 
     <<delivery>>
     begin
-        -- direct: if queue_name = '\2' and to_regproc('pgqueue."\2$send"') is not null then v_msg_id := pgqueue."\2$send"(msg, null::jsonb, case when delay <> 0 then clock_timestamp() + make_interval(secs => delay) end); exit delivery; end if;
+        -- direct: v_msg_id := pgqueue."\2$send"(msg, null::jsonb, case when delay <> 0 then clock_timestamp() + make_interval(secs => delay) end); exit delivery;
         -- others
         v_function := lower(queue_name) || '$send';
         if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
@@ -3760,6 +3776,7 @@ language plpgsql volatile
 as $$
 declare
     v_function text;
+    v_place integer;
     v_msg_id bigint;
 begin
     if delay is null then
@@ -3768,7 +3785,7 @@ begin
 
     <<delivery>>
     begin
-        -- direct: if queue_name = '\2' and to_regproc('pgqueue."\2$send"') is not null then v_msg_id := pgqueue."\2$send"(msg, null::jsonb, delay); exit delivery; end if;
+        -- direct: v_msg_id := pgqueue."\2$send"(msg, null::jsonb, delay); exit delivery;
         -- others
         v_function := lower(queue_name) || '$send';
         if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
@@ -3806,6 +3823,7 @@ language plpgsql volatile
 as $$
 declare
     v_function text;
+    v_place integer;
     v_msg_id bigint;
 begin
     if delay is null then
@@ -3814,7 +3832,7 @@ begin
 
     <<delivery>>
     begin
-        -- direct: if queue_name = '\2' and to_regproc('pgqueue."\2$send"') is not null then v_msg_id := pgqueue."\2$send"(msg, headers, case when delay <> 0 then clock_timestamp() + make_interval(secs => delay) end); exit delivery; end if;
+        -- direct: v_msg_id := pgqueue."\2$send"(msg, headers, case when delay <> 0 then clock_timestamp() + make_interval(secs => delay) end); exit delivery;
         -- others
         v_function := lower(queue_name) || '$send';
         if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
@@ -4156,9 +4174,10 @@ language plpgsql volatile
 as $$
 declare
     v_function text;
+    v_place integer;
     v_vt timestamptz := $3;
 begin
-    -- direct: if queue_name = '\2' and to_regproc('pgqueue."\2$set_vt"') is not null then return query select * from pgqueue."\2$set_vt"($2, v_vt); return; end if;
+    -- direct: return query select * from pgqueue."\2$set_vt"($2, v_vt); return;
     -- others
     v_function := lower(queue_name) || '$set_vt';
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
@@ -4181,9 +4200,10 @@ language plpgsql volatile
 as $$
 declare
     v_function text;
+    v_place integer;
     v_vt timestamptz := clock_timestamp() + make_interval(secs => $3);
 begin
-    -- direct: if queue_name = '\2' and to_regproc('pgqueue."\2$set_vt"') is not null then return query select * from pgqueue."\2$set_vt"($2, v_vt); return; end if;
+    -- direct: return query select * from pgqueue."\2$set_vt"($2, v_vt); return;
     -- others
     v_function := lower(queue_name) || '$set_vt';
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
@@ -4206,8 +4226,11 @@ language plpgsql volatile
 as $$
 declare
     v_function text;
+    v_place integer;
     v_vt timestamptz := $3;
 begin
+    -- direct: return query select * from pgqueue."\2$set_vt_batch"($2, v_vt); return;
+    -- others
     v_function := lower(queue_name) || '$set_vt_batch';
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
         return query execute format('select * from pgqueue.%I($1, $2)', v_function)
@@ -4229,8 +4252,11 @@ language plpgsql volatile
 as $$
 declare
     v_function text;
+    v_place integer;
     v_vt timestamptz := clock_timestamp() + make_interval(secs => $3);
 begin
+    -- direct: return query select * from pgqueue."\2$set_vt_batch"($2, v_vt); return;
+    -- others
     v_function := lower(queue_name) || '$set_vt_batch';
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
         return query execute format('select * from pgqueue.%I($1, $2)', v_function)
@@ -4389,8 +4415,9 @@ as $$
 -- rolls back the caller's own work in the same transaction.
 declare
     v_function text;
+    v_place integer;
 begin
-    -- direct: if queue_name = '\2' and to_regproc('pgqueue."\2$complete"') is not null then perform pgqueue."\2$complete"($2, $3, archive); return; end if;
+    -- direct: perform pgqueue."\2$complete"($2, $3, archive); return;
     -- others
     v_function := lower(queue_name) || '$complete';
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
@@ -4472,8 +4499,9 @@ as $$
 -- of done, a message that has been delivered again meanwhile is left alone: it is its new reader's.
 declare
     v_function text;
+    v_place integer;
 begin
-    -- direct: if queue_name = '\2' and to_regproc('pgqueue."\2$fetch"') is not null then return query select * from pgqueue."\2$fetch"($2, qty, done, done_ct, archive); return; end if;
+    -- direct: return query select * from pgqueue."\2$fetch"($2, qty, done, done_ct, archive); return;
     -- others
     v_function := lower(queue_name) || '$fetch';
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then

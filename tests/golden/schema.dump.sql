@@ -144,11 +144,15 @@ CREATE FUNCTION pgmq.archive(queue_name text, msg_id bigint) RETURNS boolean
     AS $_$
 declare
     v_function text;
+    v_place integer;
     v_found boolean;
 begin
-    -- direct: if queue_name = '\2' and to_regproc('pgqueue."\2$archive"') is not null then return pgqueue."\2$archive"(archive.msg_id); end if;
-    if queue_name = 'orders' and to_regproc('pgqueue."orders$archive"') is not null then return pgqueue."orders$archive"(archive.msg_id); end if;
-    -- others than 923d91d3a5e250fc7537493de7b1a110
+    -- direct: return pgqueue."\2$archive"(archive.msg_id);
+    v_place := array_position('{orders}'::text[], queue_name);
+    if v_place is not null and to_regproc('pgqueue."' || queue_name || '$archive"') is not null then
+        return pgqueue."orders$archive"(archive.msg_id);
+    end if;
+    -- others than c38160bda2b754aa131568a06ed8a7bc
     v_function := lower(queue_name) || '$archive';
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
         execute format('select pgqueue.%I($1)', v_function)
@@ -471,11 +475,15 @@ CREATE FUNCTION pgmq.delete(queue_name text, msg_id bigint) RETURNS boolean
     AS $_$
 declare
     v_function text;
+    v_place integer;
     v_found boolean;
 begin
-    -- direct: if queue_name = '\2' and to_regproc('pgqueue."\2$delete"') is not null then return pgqueue."\2$delete"(delete.msg_id); end if;
-    if queue_name = 'orders' and to_regproc('pgqueue."orders$delete"') is not null then return pgqueue."orders$delete"(delete.msg_id); end if;
-    -- others than 923d91d3a5e250fc7537493de7b1a110
+    -- direct: return pgqueue."\2$delete"(delete.msg_id);
+    v_place := array_position('{orders}'::text[], queue_name);
+    if v_place is not null and to_regproc('pgqueue."' || queue_name || '$delete"') is not null then
+        return pgqueue."orders$delete"(delete.msg_id);
+    end if;
+    -- others than c38160bda2b754aa131568a06ed8a7bc
     v_function := lower(queue_name) || '$delete';
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
         execute format('select pgqueue.%I($1)', v_function)
@@ -816,10 +824,14 @@ CREATE FUNCTION pgmq.pop(queue_name text, qty integer DEFAULT 1) RETURNS SETOF p
     AS $_$
 declare
     v_function text;
+    v_place integer;
 begin
-    -- direct: if queue_name = '\2' and to_regproc('pgqueue."\2$pop"') is not null then return query select * from pgqueue."\2$pop"(qty); return; end if;
-    if queue_name = 'orders' and to_regproc('pgqueue."orders$pop"') is not null then return query select * from pgqueue."orders$pop"(qty); return; end if;
-    -- others than 923d91d3a5e250fc7537493de7b1a110
+    -- direct: return query select * from pgqueue."\2$pop"(qty); return;
+    v_place := array_position('{orders}'::text[], queue_name);
+    if v_place is not null and to_regproc('pgqueue."' || queue_name || '$pop"') is not null then
+        return query select * from pgqueue."orders$pop"(qty); return;
+    end if;
+    -- others than c38160bda2b754aa131568a06ed8a7bc
     v_function := lower(queue_name) || '$pop';
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
         return query execute format('select * from pgqueue.%I($1)', v_function)
@@ -878,15 +890,19 @@ CREATE FUNCTION pgmq.read(queue_name text, vt integer, qty integer, conditional 
     AS $_$
 declare
     v_function text;
+    v_place integer;
 begin
     if conditional <> '{}' then
         return query
         select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers from pgqueue._read_where(queue_name, read.vt, qty, conditional) m;
         return;
     end if;
-    -- direct: if queue_name = '\2' and to_regproc('pgqueue."\2$read"') is not null then return query select * from pgqueue."\2$read"(read.vt, qty); return; end if;
-    if queue_name = 'orders' and to_regproc('pgqueue."orders$read"') is not null then return query select * from pgqueue."orders$read"(read.vt, qty); return; end if;
-    -- others than 923d91d3a5e250fc7537493de7b1a110
+    -- direct: return query select * from pgqueue."\2$read"(read.vt, qty); return;
+    v_place := array_position('{orders}'::text[], queue_name);
+    if v_place is not null and to_regproc('pgqueue."' || queue_name || '$read"') is not null then
+        return query select * from pgqueue."orders$read"(read.vt, qty); return;
+    end if;
+    -- others than c38160bda2b754aa131568a06ed8a7bc
     v_function := lower(queue_name) || '$read';
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
         return query execute format('select * from pgqueue.%I($1, $2)', v_function)
@@ -1067,14 +1083,18 @@ CREATE FUNCTION pgmq.send(queue_name text, msg jsonb) RETURNS SETOF bigint
     AS $_$
 declare
     v_function text;
+    v_place integer;
     v_msg_id bigint;
 begin
 
     <<delivery>>
     begin
-        -- direct: if queue_name = '\2' and to_regproc('pgqueue."\2$send"') is not null then v_msg_id := pgqueue."\2$send"(msg, null::jsonb, null::timestamptz); exit delivery; end if;
-        if queue_name = 'orders' and to_regproc('pgqueue."orders$send"') is not null then v_msg_id := pgqueue."orders$send"(msg, null::jsonb, null::timestamptz); exit delivery; end if;
-        -- others than 923d91d3a5e250fc7537493de7b1a110
+        -- direct: v_msg_id := pgqueue."\2$send"(msg, null::jsonb, null::timestamptz); exit delivery;
+        v_place := array_position('{orders}'::text[], queue_name);
+        if v_place is not null and to_regproc('pgqueue."' || queue_name || '$send"') is not null then
+            v_msg_id := pgqueue."orders$send"(msg, null::jsonb, null::timestamptz); exit delivery;
+        end if;
+        -- others than c38160bda2b754aa131568a06ed8a7bc
         v_function := lower(queue_name) || '$send';
         if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
             execute format('select pgqueue.%I($1, $2, $3)', v_function)
@@ -1109,6 +1129,7 @@ CREATE FUNCTION pgmq.send(queue_name text, msg jsonb, delay integer) RETURNS SET
     AS $_$
 declare
     v_function text;
+    v_place integer;
     v_msg_id bigint;
 begin
     if delay is null then
@@ -1117,9 +1138,12 @@ begin
 
     <<delivery>>
     begin
-        -- direct: if queue_name = '\2' and to_regproc('pgqueue."\2$send"') is not null then v_msg_id := pgqueue."\2$send"(msg, null::jsonb, case when delay <> 0 then clock_timestamp() + make_interval(secs => delay) end); exit delivery; end if;
-        if queue_name = 'orders' and to_regproc('pgqueue."orders$send"') is not null then v_msg_id := pgqueue."orders$send"(msg, null::jsonb, case when delay <> 0 then clock_timestamp() + make_interval(secs => delay) end); exit delivery; end if;
-        -- others than 923d91d3a5e250fc7537493de7b1a110
+        -- direct: v_msg_id := pgqueue."\2$send"(msg, null::jsonb, case when delay <> 0 then clock_timestamp() + make_interval(secs => delay) end); exit delivery;
+        v_place := array_position('{orders}'::text[], queue_name);
+        if v_place is not null and to_regproc('pgqueue."' || queue_name || '$send"') is not null then
+            v_msg_id := pgqueue."orders$send"(msg, null::jsonb, case when delay <> 0 then clock_timestamp() + make_interval(secs => delay) end); exit delivery;
+        end if;
+        -- others than c38160bda2b754aa131568a06ed8a7bc
         v_function := lower(queue_name) || '$send';
         if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
             execute format('select pgqueue.%I($1, $2, $3)', v_function)
@@ -1154,14 +1178,18 @@ CREATE FUNCTION pgmq.send(queue_name text, msg jsonb, headers jsonb) RETURNS SET
     AS $_$
 declare
     v_function text;
+    v_place integer;
     v_msg_id bigint;
 begin
 
     <<delivery>>
     begin
-        -- direct: if queue_name = '\2' and to_regproc('pgqueue."\2$send"') is not null then v_msg_id := pgqueue."\2$send"(msg, headers, null::timestamptz); exit delivery; end if;
-        if queue_name = 'orders' and to_regproc('pgqueue."orders$send"') is not null then v_msg_id := pgqueue."orders$send"(msg, headers, null::timestamptz); exit delivery; end if;
-        -- others than 923d91d3a5e250fc7537493de7b1a110
+        -- direct: v_msg_id := pgqueue."\2$send"(msg, headers, null::timestamptz); exit delivery;
+        v_place := array_position('{orders}'::text[], queue_name);
+        if v_place is not null and to_regproc('pgqueue."' || queue_name || '$send"') is not null then
+            v_msg_id := pgqueue."orders$send"(msg, headers, null::timestamptz); exit delivery;
+        end if;
+        -- others than c38160bda2b754aa131568a06ed8a7bc
         v_function := lower(queue_name) || '$send';
         if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
             execute format('select pgqueue.%I($1, $2, $3)', v_function)
@@ -1196,6 +1224,7 @@ CREATE FUNCTION pgmq.send(queue_name text, msg jsonb, delay timestamp with time 
     AS $_$
 declare
     v_function text;
+    v_place integer;
     v_msg_id bigint;
 begin
     if delay is null then
@@ -1204,9 +1233,12 @@ begin
 
     <<delivery>>
     begin
-        -- direct: if queue_name = '\2' and to_regproc('pgqueue."\2$send"') is not null then v_msg_id := pgqueue."\2$send"(msg, null::jsonb, delay); exit delivery; end if;
-        if queue_name = 'orders' and to_regproc('pgqueue."orders$send"') is not null then v_msg_id := pgqueue."orders$send"(msg, null::jsonb, delay); exit delivery; end if;
-        -- others than 923d91d3a5e250fc7537493de7b1a110
+        -- direct: v_msg_id := pgqueue."\2$send"(msg, null::jsonb, delay); exit delivery;
+        v_place := array_position('{orders}'::text[], queue_name);
+        if v_place is not null and to_regproc('pgqueue."' || queue_name || '$send"') is not null then
+            v_msg_id := pgqueue."orders$send"(msg, null::jsonb, delay); exit delivery;
+        end if;
+        -- others than c38160bda2b754aa131568a06ed8a7bc
         v_function := lower(queue_name) || '$send';
         if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
             execute format('select pgqueue.%I($1, $2, $3)', v_function)
@@ -1244,6 +1276,7 @@ CREATE FUNCTION pgmq.send(queue_name text, msg jsonb, headers jsonb, delay integ
     AS $_$
 declare
     v_function text;
+    v_place integer;
     v_msg_id bigint;
 begin
     if delay is null then
@@ -1252,9 +1285,12 @@ begin
 
     <<delivery>>
     begin
-        -- direct: if queue_name = '\2' and to_regproc('pgqueue."\2$send"') is not null then v_msg_id := pgqueue."\2$send"(msg, headers, case when delay <> 0 then clock_timestamp() + make_interval(secs => delay) end); exit delivery; end if;
-        if queue_name = 'orders' and to_regproc('pgqueue."orders$send"') is not null then v_msg_id := pgqueue."orders$send"(msg, headers, case when delay <> 0 then clock_timestamp() + make_interval(secs => delay) end); exit delivery; end if;
-        -- others than 923d91d3a5e250fc7537493de7b1a110
+        -- direct: v_msg_id := pgqueue."\2$send"(msg, headers, case when delay <> 0 then clock_timestamp() + make_interval(secs => delay) end); exit delivery;
+        v_place := array_position('{orders}'::text[], queue_name);
+        if v_place is not null and to_regproc('pgqueue."' || queue_name || '$send"') is not null then
+            v_msg_id := pgqueue."orders$send"(msg, headers, case when delay <> 0 then clock_timestamp() + make_interval(secs => delay) end); exit delivery;
+        end if;
+        -- others than c38160bda2b754aa131568a06ed8a7bc
         v_function := lower(queue_name) || '$send';
         if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
             execute format('select pgqueue.%I($1, $2, $3)', v_function)
@@ -1289,6 +1325,7 @@ CREATE FUNCTION pgmq.send(queue_name text, msg jsonb, headers jsonb, delay times
     AS $_$
 declare
     v_function text;
+    v_place integer;
     v_msg_id bigint;
 begin
     if delay is null then
@@ -1297,9 +1334,12 @@ begin
 
     <<delivery>>
     begin
-        -- direct: if queue_name = '\2' and to_regproc('pgqueue."\2$send"') is not null then v_msg_id := pgqueue."\2$send"(msg, headers, delay); exit delivery; end if;
-        if queue_name = 'orders' and to_regproc('pgqueue."orders$send"') is not null then v_msg_id := pgqueue."orders$send"(msg, headers, delay); exit delivery; end if;
-        -- others than 923d91d3a5e250fc7537493de7b1a110
+        -- direct: v_msg_id := pgqueue."\2$send"(msg, headers, delay); exit delivery;
+        v_place := array_position('{orders}'::text[], queue_name);
+        if v_place is not null and to_regproc('pgqueue."' || queue_name || '$send"') is not null then
+            v_msg_id := pgqueue."orders$send"(msg, headers, delay); exit delivery;
+        end if;
+        -- others than c38160bda2b754aa131568a06ed8a7bc
         v_function := lower(queue_name) || '$send';
         if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
             execute format('select pgqueue.%I($1, $2, $3)', v_function)
@@ -1698,8 +1738,15 @@ CREATE FUNCTION pgmq.set_vt(queue_name text, msg_ids bigint[], vt integer) RETUR
     AS $_$
 declare
     v_function text;
+    v_place integer;
     v_vt timestamptz := clock_timestamp() + make_interval(secs => $3);
 begin
+    -- direct: return query select * from pgqueue."\2$set_vt_batch"($2, v_vt); return;
+    v_place := array_position('{orders}'::text[], queue_name);
+    if v_place is not null and to_regproc('pgqueue."' || queue_name || '$set_vt_batch"') is not null then
+        return query select * from pgqueue."orders$set_vt_batch"($2, v_vt); return;
+    end if;
+    -- others than c38160bda2b754aa131568a06ed8a7bc
     v_function := lower(queue_name) || '$set_vt_batch';
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
         return query execute format('select * from pgqueue.%I($1, $2)', v_function)
@@ -1723,8 +1770,15 @@ CREATE FUNCTION pgmq.set_vt(queue_name text, msg_ids bigint[], vt timestamp with
     AS $_$
 declare
     v_function text;
+    v_place integer;
     v_vt timestamptz := $3;
 begin
+    -- direct: return query select * from pgqueue."\2$set_vt_batch"($2, v_vt); return;
+    v_place := array_position('{orders}'::text[], queue_name);
+    if v_place is not null and to_regproc('pgqueue."' || queue_name || '$set_vt_batch"') is not null then
+        return query select * from pgqueue."orders$set_vt_batch"($2, v_vt); return;
+    end if;
+    -- others than c38160bda2b754aa131568a06ed8a7bc
     v_function := lower(queue_name) || '$set_vt_batch';
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
         return query execute format('select * from pgqueue.%I($1, $2)', v_function)
@@ -1748,11 +1802,15 @@ CREATE FUNCTION pgmq.set_vt(queue_name text, msg_id bigint, vt integer) RETURNS 
     AS $_$
 declare
     v_function text;
+    v_place integer;
     v_vt timestamptz := clock_timestamp() + make_interval(secs => $3);
 begin
-    -- direct: if queue_name = '\2' and to_regproc('pgqueue."\2$set_vt"') is not null then return query select * from pgqueue."\2$set_vt"($2, v_vt); return; end if;
-    if queue_name = 'orders' and to_regproc('pgqueue."orders$set_vt"') is not null then return query select * from pgqueue."orders$set_vt"($2, v_vt); return; end if;
-    -- others than 923d91d3a5e250fc7537493de7b1a110
+    -- direct: return query select * from pgqueue."\2$set_vt"($2, v_vt); return;
+    v_place := array_position('{orders}'::text[], queue_name);
+    if v_place is not null and to_regproc('pgqueue."' || queue_name || '$set_vt"') is not null then
+        return query select * from pgqueue."orders$set_vt"($2, v_vt); return;
+    end if;
+    -- others than c38160bda2b754aa131568a06ed8a7bc
     v_function := lower(queue_name) || '$set_vt';
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
         return query execute format('select * from pgqueue.%I($1, $2)', v_function)
@@ -1776,11 +1834,15 @@ CREATE FUNCTION pgmq.set_vt(queue_name text, msg_id bigint, vt timestamp with ti
     AS $_$
 declare
     v_function text;
+    v_place integer;
     v_vt timestamptz := $3;
 begin
-    -- direct: if queue_name = '\2' and to_regproc('pgqueue."\2$set_vt"') is not null then return query select * from pgqueue."\2$set_vt"($2, v_vt); return; end if;
-    if queue_name = 'orders' and to_regproc('pgqueue."orders$set_vt"') is not null then return query select * from pgqueue."orders$set_vt"($2, v_vt); return; end if;
-    -- others than 923d91d3a5e250fc7537493de7b1a110
+    -- direct: return query select * from pgqueue."\2$set_vt"($2, v_vt); return;
+    v_place := array_position('{orders}'::text[], queue_name);
+    if v_place is not null and to_regproc('pgqueue."' || queue_name || '$set_vt"') is not null then
+        return query select * from pgqueue."orders$set_vt"($2, v_vt); return;
+    end if;
+    -- others than c38160bda2b754aa131568a06ed8a7bc
     v_function := lower(queue_name) || '$set_vt';
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
         return query execute format('select * from pgqueue.%I($1, $2)', v_function)
@@ -3626,24 +3688,24 @@ $$;
 ALTER FUNCTION pgqueue._deliver(p_routing_key text, p_msgs jsonb[], p_headers jsonb[], p_delay timestamp with time zone) OWNER TO app_owner;
 
 --
--- Name: _direct_calls(text[], text); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
+-- Name: _direct_calls(text[], integer, text); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
 --
 
-CREATE FUNCTION pgqueue._direct_calls(p_names text[], p_indent text) RETURNS text
+CREATE FUNCTION pgqueue._direct_calls(p_names text[], p_first integer, p_indent text) RETURNS text
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
     AS $$
--- A tree of choices by the queue's name, of names in order. In place of a call it has the name, a line of its own: @orders.
+-- A tree of choices by v_place, which is p_first for the first of the names. In place of a call it has the name, a line
+-- of its own: @orders.
 declare
     v_half integer := cardinality(p_names) / 2;
 begin
-    return case cardinality(p_names)
-        when 0 then ''
-        when 1 then p_indent || '@' || p_names[1] || chr(10)
+    return case v_half
+        when 0 then p_indent || '@' || p_names[1] || chr(10)
         else concat(
-            p_indent, format('if queue_name collate "C" <= %L then', p_names[v_half]), chr(10),
-            pgqueue._direct_calls(p_names[:v_half], p_indent || '    '),
+            p_indent, format('if v_place < %s then', p_first + v_half), chr(10),
+            pgqueue._direct_calls(p_names[:v_half], p_first, p_indent || '    '),
             p_indent, 'else', chr(10),
-            pgqueue._direct_calls(p_names[v_half + 1:], p_indent || '    '),
+            pgqueue._direct_calls(p_names[v_half + 1:], p_first + v_half, p_indent || '    '),
             p_indent, 'end if;', chr(10)
         )
     end;
@@ -3651,7 +3713,7 @@ end
 $$;
 
 
-ALTER FUNCTION pgqueue._direct_calls(p_names text[], p_indent text) OWNER TO app_owner;
+ALTER FUNCTION pgqueue._direct_calls(p_names text[], p_first integer, p_indent text) OWNER TO app_owner;
 
 --
 -- Name: _drop(text, boolean); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
@@ -4848,6 +4910,7 @@ declare
     v_calls text;
     v_mark text;
     v_old text;
+    v_new text;
     v_others text;
     v_line text[];
     v_start integer;
@@ -4856,17 +4919,22 @@ begin
         return;
     end if;
     v_names := array(
-        select f.queue_name collate "C"
-        from (
-            select m.queue_name
-            from pgmq.meta m
-            where m.queue_name ~ '^[a-z0-9_]+$' and to_regproc('pgqueue."' || m.queue_name || '$read"') is not null
-            order by m.created_at, m.queue_name
-            limit 32
-        ) f
-        order by 1
+        select m.queue_name
+        from pgmq.meta m
+        where m.queue_name ~ '^[a-z0-9_]+$' and to_regproc('pgqueue."' || m.queue_name || '$read"') is not null
+        order by m.created_at, m.queue_name
+        limit 32
     );
-    v_calls := pgqueue._direct_calls(v_names, '');
+    v_calls := case
+        when v_names = '{}' then ''
+        else concat_ws(
+            chr(10),
+            format('v_place := array_position(%L::text[], queue_name);', v_names),
+            'if v_place is not null and to_regproc(''pgqueue."'' || queue_name || ''$function"'') is not null then',
+            pgqueue._direct_calls(v_names, 1, '    ') || 'end if;',
+            ''
+        )
+    end;
     v_mark := '-- others than ' || md5(v_calls);
     for v_old in
         select pg_get_functiondef(p.oid)
@@ -4881,8 +4949,10 @@ begin
         v_line := regexp_match(v_old, '( *)-- direct: ([^\n]*)\n');
         v_start := strpos(v_old, v_line[2]) + length(v_line[2]) + 1;
         v_others := substr(v_old, strpos(v_old, '-- others'));
+        v_new := regexp_replace(v_calls, '^( *)@(\w+)$', '\1' || v_line[2], 'gn');
+        v_new := replace(v_new, '$function', (regexp_match(v_line[2], '\$\w+'))[1]);
         execute left(v_old, v_start - 1)
-            || regexp_replace(regexp_replace(v_calls, '^( *)@(\w+)$', '\1' || v_line[2], 'gn'), '^(?=.)', v_line[1], 'gn')
+            || regexp_replace(v_new, '^(?=.)', v_line[1], 'gn')
             || v_line[1] || v_mark || substr(v_others, strpos(v_others, chr(10)));
     end loop;
 end
@@ -4930,10 +5000,14 @@ CREATE FUNCTION pgqueue.complete(queue_name text, msg_id bigint, read_ct integer
 -- rolls back the caller's own work in the same transaction.
 declare
     v_function text;
+    v_place integer;
 begin
-    -- direct: if queue_name = '\2' and to_regproc('pgqueue."\2$complete"') is not null then perform pgqueue."\2$complete"($2, $3, archive); return; end if;
-    if queue_name = 'orders' and to_regproc('pgqueue."orders$complete"') is not null then perform pgqueue."orders$complete"($2, $3, archive); return; end if;
-    -- others than 923d91d3a5e250fc7537493de7b1a110
+    -- direct: perform pgqueue."\2$complete"($2, $3, archive); return;
+    v_place := array_position('{orders}'::text[], queue_name);
+    if v_place is not null and to_regproc('pgqueue."' || queue_name || '$complete"') is not null then
+        perform pgqueue."orders$complete"($2, $3, archive); return;
+    end if;
+    -- others than c38160bda2b754aa131568a06ed8a7bc
     v_function := lower(queue_name) || '$complete';
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
         execute format('select pgqueue.%I($1, $2, $3)', v_function)
@@ -5023,10 +5097,14 @@ CREATE FUNCTION pgqueue."fetch"(queue_name text, vt integer, qty integer, done b
 -- of done, a message that has been delivered again meanwhile is left alone: it is its new reader's.
 declare
     v_function text;
+    v_place integer;
 begin
-    -- direct: if queue_name = '\2' and to_regproc('pgqueue."\2$fetch"') is not null then return query select * from pgqueue."\2$fetch"($2, qty, done, done_ct, archive); return; end if;
-    if queue_name = 'orders' and to_regproc('pgqueue."orders$fetch"') is not null then return query select * from pgqueue."orders$fetch"($2, qty, done, done_ct, archive); return; end if;
-    -- others than 923d91d3a5e250fc7537493de7b1a110
+    -- direct: return query select * from pgqueue."\2$fetch"($2, qty, done, done_ct, archive); return;
+    v_place := array_position('{orders}'::text[], queue_name);
+    if v_place is not null and to_regproc('pgqueue."' || queue_name || '$fetch"') is not null then
+        return query select * from pgqueue."orders$fetch"($2, qty, done, done_ct, archive); return;
+    end if;
+    -- others than c38160bda2b754aa131568a06ed8a7bc
     v_function := lower(queue_name) || '$fetch';
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
         return query execute format('select * from pgqueue.%I($1, $2, $3, $4, $5)', v_function)
