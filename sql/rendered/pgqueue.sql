@@ -2761,7 +2761,7 @@ set check_function_bodies = off
 as $$
 -- Writes into the functions that take a queue's name the calls of the first 32 compiled queues: by text each call would be
 -- parsed and planned anew. No more, since a session holds what is written here; which they are decides only what a call
--- costs. Left to the next one where another transaction is at it, or installs. Open to all: what it writes hangs on the
+-- costs. Left to the next time where another transaction is at it, installs, or changes those functions. Open to all: what it writes hangs on the
 -- queues alone, on names that need no quoting, and into functions of the installation's owner alone, while he may.
 declare
     v_names text[];
@@ -2813,6 +2813,9 @@ begin
             || regexp_replace(v_new, '^(?=.)', v_line[1], 'gn')
             || v_line[1] || v_mark || substr(v_others, strpos(v_others, chr(10)));
     end loop;
+exception
+    when internal_error or deadlock_detected then
+        null; -- "tuple concurrently updated": rights on one of them were granted or revoked meanwhile
 end
 $$;
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.databases import Database, our_sql
 from tests.sql.asking import Connection, column, do, rows, sqlstate, value
+from tests.sql.sessions import Session
 
 #: What is written into: six overloads of send, four of set_vt, one each of the others.
 FUNCTIONS = """
@@ -141,6 +142,23 @@ def test_while_another_transaction_is_at_it(conn: Connection, db: Database) -> N
     other.rollback()
     make(conn, "d")
     assert called(conn) == {"b", "c", "d"}
+
+
+def test_while_rights_are_granted(conn: Connection, db: Database) -> None:
+    """Postgres cannot change a function twice at once: creating a queue waits, but does not fail."""
+    make(conn, "a")
+    admin, creator, observer = db.connect(autocommit=False), Session(db.dsn), Session(db.superuser)
+    admin.execute("grant execute on function pgmq.pop(text, integer) to public")
+    creator.start("select pgmq.create('b')")
+    assert not creator.settles(observer)
+    admin.commit()
+    creator.finish()
+    creator.close()
+    observer.close()
+    assert called(conn) == {"a"}
+    assert value(conn, "select pgmq.send('b', '{}')") == 1
+    make(conn, "c")
+    assert called(conn) == {"a", "b", "c"}
 
 
 def test_a_queue_made_anew_under_its_name(conn: Connection, db: Database) -> None:
