@@ -1,4 +1,4 @@
-"""Functions that take a queue's name call the compiled functions of the first 32 queues directly, all others by text."""
+"""Functions that take a queue's name call the functions of the first 32 queues directly, all others by text."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ def called(conn: Connection) -> set[str]:
     kinds = [re.sub(r'.*\.|\(.*|"', "", function) for function in found]
     assert {kind: kinds.count(kind) for kind in kinds} == COUNTS
     (names,) = set(found.values())
-    listed = {match for _, body in rows(conn, FUNCTIONS) for match in re.findall("array_position\\('(.*?)'", body)}
+    listed = {
+        match for _, body in rows(conn, FUNCTIONS) for match in re.findall("array_position\\('(.*?)'", body)
+    }
     assert listed == ({"{" + ",".join(names) + "}"} if names else set())
     return set(names)
 
@@ -62,9 +64,7 @@ def let_others_fail(conn: Connection) -> None:
     """Whoever does not call directly hears of it."""
     definitions = "select pg_get_functiondef(f.name::regprocedure) from unnest(%s::text[]) f (name)"
     for definition in column(conn, definitions, [row[0] for row in rows(conn, FUNCTIONS)]):
-        changed, count = re.subn(
-            r"( *-- others.*\n)", r"\1raise division_by_zero;\n", definition
-        )
+        changed, count = re.subn(r"( *-- others.*\n)", r"\1raise division_by_zero;\n", definition)
         assert count == 1
         conn.execute(changed.encode())
 
@@ -147,7 +147,11 @@ def test_while_another_transaction_is_at_it(conn: Connection, db: Database) -> N
 def test_while_rights_are_granted(conn: Connection, db: Database) -> None:
     """Postgres cannot change a function twice at once: creating a queue waits, but does not fail."""
     make(conn, "a")
-    admin, creator, observer = db.connect(autocommit=False), Session(db.dsn), Session(db.superuser)
+    admin, creator, observer = (
+        db.connect(autocommit=False),
+        Session(db.dsn),
+        Session(db.dsn_for(db.superuser)),
+    )
     admin.execute("grant execute on function pgmq.pop(text, integer) to public")
     creator.start("select pgmq.create('b')")
     assert not creator.settles(observer)
@@ -203,6 +207,9 @@ def test_a_function_of_somebody_else_is_left_alone(db: Database, conn: Connectio
     role = db.create_role()
     conn.execute(f"grant usage, create on schema pgmq to {role}".encode())
     body = "begin\n    -- direct: $function$; drop table pgmq.meta; --\n    -- others\nend"
-    do(db.connect(user=role), f"create function pgmq.send(text) returns void language plpgsql as $x${body}$x$")
+    do(
+        db.connect(user=role),
+        f"create function pgmq.send(text) returns void language plpgsql as $x${body}$x$",
+    )
     make(conn, "a")
     assert value(conn, "select prosrc from pg_proc where oid = 'pgmq.send(text)'::regprocedure") == body

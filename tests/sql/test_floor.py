@@ -276,7 +276,9 @@ def test_a_lease_that_ends_at_once_and_makes_ready(queue: Connection, call: str)
         raise_floor(queue)
         assert [row[0] for row in queue.execute(f"select msg_id from pgmq.{call}('x', 0, 1)".encode())] == low
         newer = send(queue)
-        if value(queue, "select vt - enqueued_at < interval '1 second' from pgmq.q_x where msg_id = %s", low[0]):
+        if value(
+            queue, "select vt - enqueued_at < interval '1 second' from pgmq.q_x where msg_id = %s", low[0]
+        ):
             break
     assert read(queue, 2) == [*low, *newer]
 
