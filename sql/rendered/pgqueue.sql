@@ -1840,7 +1840,7 @@ begin
         execute format('drop table pgmq.%I', v_table);
     end loop;
     delete from pgmq.meta m where lower(m.queue_name) = v_name;
-    perform pgqueue._forget(v_name), pgqueue._write_direct_calls();
+    perform pgqueue._forget(v_name);
     return true;
 end
 $$;
@@ -3175,6 +3175,7 @@ as $$
 -- Drops a queue with its archive; false, with a notice, where there is none.
 begin
     if pgqueue._drop(queue_name, false) then
+        perform pgqueue._write_direct_calls();
         return true;
     end if;
     raise notice 'pgmq queue `%` does not exist', queue_name;
@@ -4229,11 +4230,8 @@ language plpgsql volatile
 as $$
 declare
     v_function text;
-    v_place integer;
     v_vt timestamptz := $3;
 begin
-    -- direct: return query select * from pgqueue."\2$set_vt_batch"($2, v_vt); return;
-    -- others
     v_function := lower(queue_name) || '$set_vt_batch';
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
         return query execute format('select * from pgqueue.%I($1, $2)', v_function)
@@ -4255,11 +4253,8 @@ language plpgsql volatile
 as $$
 declare
     v_function text;
-    v_place integer;
     v_vt timestamptz := clock_timestamp() + make_interval(secs => $3);
 begin
-    -- direct: return query select * from pgqueue."\2$set_vt_batch"($2, v_vt); return;
-    -- others
     v_function := lower(queue_name) || '$set_vt_batch';
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
         return query execute format('select * from pgqueue.%I($1, $2)', v_function)

@@ -544,6 +544,7 @@ CREATE FUNCTION pgmq.drop_queue(queue_name text) RETURNS boolean
 -- Drops a queue with its archive; false, with a notice, where there is none.
 begin
     if pgqueue._drop(queue_name, false) then
+        perform pgqueue._write_direct_calls();
         return true;
     end if;
     raise notice 'pgmq queue `%` does not exist', queue_name;
@@ -1738,15 +1739,8 @@ CREATE FUNCTION pgmq.set_vt(queue_name text, msg_ids bigint[], vt integer) RETUR
     AS $_$
 declare
     v_function text;
-    v_place integer;
     v_vt timestamptz := clock_timestamp() + make_interval(secs => $3);
 begin
-    -- direct: return query select * from pgqueue."\2$set_vt_batch"($2, v_vt); return;
-    v_place := array_position('{orders}'::text[], queue_name);
-    if v_place is not null and to_regproc('pgqueue."' || queue_name || '$set_vt_batch"') is not null then
-        return query select * from pgqueue."orders$set_vt_batch"($2, v_vt); return;
-    end if;
-    -- others than c38160bda2b754aa131568a06ed8a7bc
     v_function := lower(queue_name) || '$set_vt_batch';
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
         return query execute format('select * from pgqueue.%I($1, $2)', v_function)
@@ -1770,15 +1764,8 @@ CREATE FUNCTION pgmq.set_vt(queue_name text, msg_ids bigint[], vt timestamp with
     AS $_$
 declare
     v_function text;
-    v_place integer;
     v_vt timestamptz := $3;
 begin
-    -- direct: return query select * from pgqueue."\2$set_vt_batch"($2, v_vt); return;
-    v_place := array_position('{orders}'::text[], queue_name);
-    if v_place is not null and to_regproc('pgqueue."' || queue_name || '$set_vt_batch"') is not null then
-        return query select * from pgqueue."orders$set_vt_batch"($2, v_vt); return;
-    end if;
-    -- others than c38160bda2b754aa131568a06ed8a7bc
     v_function := lower(queue_name) || '$set_vt_batch';
     if to_regproc('pgqueue.' || quote_ident(v_function)) is not null and strpos(queue_name, '$') = 0 then
         return query execute format('select * from pgqueue.%I($1, $2)', v_function)
@@ -3751,7 +3738,7 @@ begin
         execute format('drop table pgmq.%I', v_table);
     end loop;
     delete from pgmq.meta m where lower(m.queue_name) = v_name;
-    perform pgqueue._forget(v_name), pgqueue._write_direct_calls();
+    perform pgqueue._forget(v_name);
     return true;
 end
 $$;
