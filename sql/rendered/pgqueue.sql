@@ -2777,11 +2777,15 @@ begin
         return;
     end if;
     v_names := array(
-        select m.queue_name
-        from pgmq.meta m
-        where m.queue_name ~ '^[a-z0-9_]+$' and to_regproc('pgqueue."' || m.queue_name || '$read"') is not null
-        order by m.created_at, m.queue_name
-        limit 32
+        select f.queue_name collate "C"
+        from (
+            select m.queue_name
+            from pgmq.meta m
+            where m.queue_name ~ '^[a-z0-9_]+$' and to_regproc('pgqueue."' || m.queue_name || '$read"') is not null
+            order by m.created_at, m.queue_name
+            limit 32
+        ) f
+        order by 1
     );
     v_calls := case
         when v_names = '{}' then ''

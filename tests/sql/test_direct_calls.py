@@ -51,6 +51,7 @@ def called(conn: Connection) -> set[str]:
     kinds = [re.sub(r'.*\.|\(.*|"', "", function) for function in found]
     assert {kind: kinds.count(kind) for kind in kinds} == COUNTS
     (names,) = set(found.values())
+    assert list(names) == sorted(names), "two databases with the same queues have the same functions"
     listed = {
         match for _, body in rows(conn, FUNCTIONS) for match in re.findall("array_position\\('(.*?)'", body)
     }
