@@ -117,6 +117,7 @@ def tolerate_release(conn: psycopg.Connection, found: Found) -> None:
             conn.execute(_ADDING.sub(lambda adding: _THERE.format(adding[0]), definition).encode())
 
     briefly(conn, rewrite, "functions of pgmq")
+    outlive_others(conn, "functions of pgmq")
 
 
 _CREATORS = """

@@ -19,7 +19,11 @@ begin
         -- in the order in which adopt releases them: else the two meet half-way
         order by c.oid
     loop
-        execute format('alter extension pgmq drop %s %s', v_member.type, v_member.identity);
+        begin
+            execute format('alter extension pgmq drop %s %s', v_member.type, v_member.identity);
+        exception when object_not_in_prerequisite_state or undefined_object then
+            null;  -- adopt let go of it, or of all, while this waited for its lock
+        end;
     end loop;
     execute format('drop table if exists pgmq.%I', 'q_' || v_name);
     execute format('drop table if exists pgmq.%I', 'a_' || v_name);
