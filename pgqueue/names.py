@@ -40,6 +40,8 @@ FUNCTIONS = (
 )
 #: The compiled functions of a queue that has a FIFO index.
 GROUPED_FUNCTIONS = ("heads", "read_grouped", "read_grouped_rr", "grouped_head")
+#: The compiled functions that differ where a queue is partitioned by message id.
+PARTITIONED_FUNCTIONS = ("read", "fetch", "pop")
 #: The sequences that hold where live rows begin (design: the floor), and when this was last looked up.
 FLOOR_SEQUENCES = ("floor_id", "floor_vt", "walk")
 #: The sequence that holds when listeners were last notified.

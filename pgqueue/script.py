@@ -11,7 +11,7 @@ from pathlib import Path
 
 from jinja2 import Environment
 
-from .names import FUNCTIONS, GROUPED_FUNCTIONS, tidy
+from .names import FUNCTIONS, GROUPED_FUNCTIONS, PARTITIONED_FUNCTIONS, tidy
 from .sqltext import (
     Fragment,
     dynamic_queue,
@@ -50,9 +50,38 @@ class Migration:
 
 @dataclass(frozen=True)
 class _CompiledTemplate:
-    suffix: Fragment
-    template: str
-    grouped: bool
+    """A compiled function as a kind of queue has it: `by_id` is whether of one that is partitioned by message id; None
+    where that makes no difference."""
+
+    name: str
+    by_id: bool | None = None
+
+    @property
+    def suffix(self) -> Fragment:
+        return Fragment(self.name)
+
+    @property
+    def template(self) -> str:
+        return f"compiled/{self.name}.sql.jinja"
+
+    @property
+    def grouped(self) -> bool:
+        return self.name in GROUPED_FUNCTIONS
+
+    @property
+    def sql_flags(self) -> Fragment:
+        """The columns grouped and by_id of pgqueue._compiled_texts."""
+        return Fragment(
+            ", ".join("null" if flag is None else str(flag).lower() for flag in (self.grouped, self.by_id))
+        )
+
+
+def _compiled_templates() -> list[_CompiledTemplate]:
+    return [
+        _CompiledTemplate(name, by_id)
+        for name in (*FUNCTIONS, *GROUPED_FUNCTIONS)
+        for by_id in ((False, True) if name in PARTITIONED_FUNCTIONS else (None,))
+    ]
 
 
 def migrations(folder: Path | None = None) -> tuple[Migration, ...]:
@@ -76,10 +105,7 @@ def _jinja() -> Environment:
     steps = migrations()
     jinja.globals.update(
         q=dynamic_queue(),
-        functions=[
-            _CompiledTemplate(Fragment(suffix), f"compiled/{suffix}.sql.jinja", suffix in GROUPED_FUNCTIONS)
-            for suffix in (*FUNCTIONS, *GROUPED_FUNCTIONS)
-        ],
+        functions=_compiled_templates(),
         helper_templates=_templates("functions/_*.sql.jinja"),
         function_templates=_templates("functions/pgmq/*.sql.jinja")
         + _templates("functions/pgqueue/*.sql.jinja"),
@@ -134,7 +160,7 @@ def queue_sql(queue_name: str, *, unlogged: bool = False, grouped: bool = False)
         BadName: `queue_name` is not a legal name.
     """
     names = tidy(queue_name)
-    functions = [f for f in _jinja().globals["functions"] if grouped or not f.grouped]  # type: ignore[attr-defined]
+    functions = [f for f in _compiled_templates() if (grouped or not f.grouped) and not f.by_id]
     if not names.compilable:
         functions = []
     q = static_queue(names)

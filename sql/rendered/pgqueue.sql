@@ -632,14 +632,22 @@ declare
     v_text record;
     v_sql text;
     v_function text;
+    v_walk regclass;
+    v_by_id boolean := pgqueue._is_split_by_id(v_name);
 begin
     perform pgqueue._lock_queue(v_name);
     if strpos(v_name, '$') > 0 or octet_length(v_name) > 47 or not pgqueue._wants_compiling(v_name) then
         return false;
     end if;
     perform pgqueue._make_sequences(v_name, array['floor_id', 'floor_vt', 'walk']);
+    v_walk := 'pgqueue.' || quote_ident(v_name || '$walk');
+    if v_by_id and pg_sequence_last_value(v_walk) is null then
+        -- Its readers keep to the partitions near the floor: it is in use from the first read on.
+        perform setval(v_walk, 0);
+    end if;
     for v_text in
-        select t.suffix, t.body from pgqueue._compiled_texts(pgqueue._has_fifo_index(v_name)) t
+        select t.suffix, t.body
+        from pgqueue._compiled_texts(pgqueue._has_fifo_index(v_name), v_by_id) t
     loop
         v_sql := pgqueue._filled(v_text.body, v_name);
         v_function := 'pgqueue.' || quote_ident(v_name || '$' || v_text.suffix);
@@ -684,14 +692,15 @@ as $$
     select pgqueue._compile(p_name, false);
 $$;
 
-create or replace function pgqueue._compiled_texts(p_grouped boolean)
+create or replace function pgqueue._compiled_texts(p_grouped boolean, p_by_id boolean)
 returns table (suffix text, body text)
 language sql immutable parallel safe
 as $$
-    -- The compiled functions of a queue as texts for format(), callees first. One home: sql/templates/compiled.
+    -- The compiled functions of a queue as texts for format(), callees first: of one whose messages have groups, of one that
+    -- is partitioned by id. One home: sql/templates/compiled.
     select t.suffix, t.body
     from (values
-        ('send', false, $text$
+        ('send', false, null, $text$
 create or replace function pgqueue.%3$I(
     msg jsonb, headers jsonb default null, delay timestamptz default null
 )
@@ -709,7 +718,7 @@ begin
 end
 $body$;
 $text$),
-        ('send_batch', false, $text$
+        ('send_batch', false, null, $text$
 create or replace function pgqueue.%4$I(
     msgs jsonb[], headers jsonb[] default null, delay timestamptz default null
 )
@@ -727,7 +736,7 @@ begin
 end
 $body$;
 $text$),
-        ('floor', false, $text$
+        ('floor', false, null, $text$
 create or replace function pgqueue.%5$I(v_ts timestamptz)
 returns bigint
 language plpgsql volatile parallel unsafe
@@ -750,6 +759,8 @@ declare
     v_floor_us bigint := coalesce(pg_sequence_last_value(%25$L::regclass), 0);
     v_msg_id bigint;
     v_vt timestamptz;
+    -- Nothing that is leased or delayed from now on, for a second or more, is due before this.
+    v_ahead timestamptz := v_ts + interval '0.9 seconds';
     v_size bigint;
     v_vt_us bigint;
     v_may_rise boolean;
@@ -770,12 +781,12 @@ begin
     from pgmq.%1$I m
     where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second')
         and m.vt >= case when v_full or v_floor_us = 0 then '-infinity' else to_timestamp(v_floor_us / 1000000.0) end
-        and m.vt <= v_ts
+        and m.vt <= v_ahead
     order by m.vt
     limit 1;
     -- A millisecond of slack, since a sequence holds no timestamptz.
     v_vt_us := case
-        when coalesce(v_vt, v_ts) > to_timestamp(0) then date_part('epoch', coalesce(v_vt, v_ts)) * 1000000 - 1000
+        when coalesce(v_vt, v_ahead) > to_timestamp(0) then date_part('epoch', coalesce(v_vt, v_ahead)) * 1000000 - 1000
         else 0
     end;
     if v_walk is null then
@@ -797,7 +808,7 @@ begin
 end
 $body$;
 $text$),
-        ('lower_floor', false, $text$
+        ('lower_floor', false, null, $text$
 create or replace function pgqueue.%6$I(v_msg_ids bigint[], v_vt timestamptz)
 returns void
 language plpgsql volatile parallel unsafe
@@ -822,7 +833,7 @@ begin
 end
 $body$;
 $text$),
-        ('due', false, $text$
+        ('due', false, null, $text$
 create or replace function pgqueue.%7$I(
     v_ts timestamptz, v_until timestamptz, v_qty integer
 )
@@ -917,7 +928,7 @@ begin
 end
 $body$;
 $text$),
-        ('read', false, $text$
+        ('read', false, false, $text$
 create or replace function pgqueue.%8$I(vt integer, qty integer)
 returns setof pgmq.message_record
 language plpgsql volatile parallel unsafe
@@ -938,13 +949,13 @@ begin
         f.from_id,
         not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $2 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
         and $1 >= 0
-        and (
+        and (f.since > f.ts or (
             select m.vt
             from pgmq.%1$I m
             where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= f.since and m.vt <= f.ts
             order by m.vt
             limit 1
-        ) is null
+        ) is null)
     into v_ts, v_from, v_plain
     from (
         select
@@ -982,7 +993,83 @@ begin
 end
 $body$;
 $text$),
-        ('fetch', false, $text$
+        ('read', false, true, $text$
+create or replace function pgqueue.%8$I(vt integer, qty integer)
+returns setof pgmq.message_record
+language plpgsql volatile parallel unsafe
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $body$
+-- Leases up to qty visible messages for vt seconds, in rising order of their ids.
+declare
+    v_ts timestamptz;
+    v_from bigint;
+    v_to bigint;
+    v_since timestamptz;
+    v_plain boolean;
+    v_due bigint[];
+begin
+    select
+        f.ts,
+        f.from_id,
+        coalesce(
+            case when f.from_id between 0 and 4611686018427387904 then f.from_id + 1000 + 4 * $2::bigint end,
+            9223372036854775807
+        ),
+        f.since,
+        not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $2 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
+        and $1 >= 0
+    into v_ts, v_from, v_to, v_since, v_plain
+    from (
+        select
+            clock_timestamp() as ts,
+            coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
+            coalesce(to_timestamp(nullif(pg_sequence_last_value(%25$L::regclass), 0) / 1e6::float8), '-infinity') as since,
+            pg_sequence_last_value(%27$L::regclass) as walk
+    ) f
+    left join pgmq.%1$I m on false;
+    if v_plain and v_since <= v_ts then
+        v_plain := (
+            select m.vt
+            from pgmq.%1$I m
+            where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts
+            order by m.vt
+            limit 1
+        ) is null;
+    end if;
+    return query
+    update pgmq.%1$I m
+    set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
+    where m.msg_id between v_from and v_to and m.msg_id = any(array(
+        select m.msg_id
+        from pgmq.%1$I m
+        where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
+            and m.vt <= v_ts
+            and m.msg_id between v_from and v_to
+            and v_plain
+            and (m.xmax = 0 or pgqueue._is_over(m.xmax, (select pg_current_snapshot())))
+        order by m.msg_id
+        limit $2
+        for update skip locked
+    ))
+    returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+    if not found then
+        v_due := pgqueue.%7$I(v_ts, v_ts + $1 * interval '1 second', $2);
+        if v_due <> '{}' then
+            select min(d.msg_id), max(d.msg_id) into v_from, v_to from unnest(v_due) as d (msg_id);
+            return query
+            update pgmq.%1$I m
+            set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
+            where m.msg_id between v_from and v_to and m.msg_id = any(v_due)
+            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+        end if;
+    end if;
+end
+$body$;
+$text$),
+        ('fetch', false, false, $text$
 create or replace function pgqueue.%9$I(
     vt integer,
     qty integer,
@@ -1043,13 +1130,13 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
         f.from_id,
         not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $2 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
         and $1 >= 0
-        and (
+        and (f.since > f.ts or (
             select m.vt
             from pgmq.%1$I m
             where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= f.since and m.vt <= f.ts
             order by m.vt
             limit 1
-        ) is null
+        ) is null)
     into v_ts, v_from, v_plain
     from (
         select
@@ -1087,7 +1174,123 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
 end
 $body$;
 $text$),
-        ('complete', false, $text$
+        ('fetch', false, true, $text$
+create or replace function pgqueue.%9$I(
+    vt integer,
+    qty integer,
+    done bigint[] default null,
+    done_ct integer[] default null,
+    archive boolean default false
+)
+returns setof pgmq.message_record
+language plpgsql volatile parallel unsafe
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $body$
+-- Deletes or archives the finished messages and leases the next: one call, one commit. With done_ct, the read_ct of each
+-- of done, a message that has been delivered again meanwhile is left alone: it is its new reader's.
+declare
+    v_ts timestamptz;
+    v_from bigint;
+    v_to bigint;
+    v_since timestamptz;
+    v_plain boolean;
+    v_due bigint[];
+begin
+    if done_ct is null then
+        if archive then
+            with moved as (
+                delete from pgmq.%1$I m
+                where m.msg_id = any(done)
+                returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+            )
+            insert into pgmq.%2$I (msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers)
+            select moved.msg_id, moved.read_ct, moved.enqueued_at, moved.last_read_at, moved.vt, moved.message, moved.headers
+            from moved;
+        else
+            delete from pgmq.%1$I m
+            where m.msg_id = any(done);
+        end if;
+    elsif cardinality(done_ct) = cardinality(done) then
+        if archive then
+            with moved as (
+                delete from pgmq.%1$I m
+                where m.msg_id = any(done)
+            and m.read_ct = (done_ct)[array_position(done, m.msg_id)]
+                returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+            )
+            insert into pgmq.%2$I (msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers)
+            select moved.msg_id, moved.read_ct, moved.enqueued_at, moved.last_read_at, moved.vt, moved.message, moved.headers
+            from moved;
+        else
+            delete from pgmq.%1$I m
+            where m.msg_id = any(done)
+and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
+        end if;
+    else
+        raise invalid_parameter_value using message = 'done and done_ct must have the same length';
+    end if;
+    select
+        f.ts,
+        f.from_id,
+        coalesce(
+            case when f.from_id between 0 and 4611686018427387904 then f.from_id + 1000 + 4 * $2::bigint end,
+            9223372036854775807
+        ),
+        f.since,
+        not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $2 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
+        and $1 >= 0
+    into v_ts, v_from, v_to, v_since, v_plain
+    from (
+        select
+            clock_timestamp() as ts,
+            coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
+            coalesce(to_timestamp(nullif(pg_sequence_last_value(%25$L::regclass), 0) / 1e6::float8), '-infinity') as since,
+            pg_sequence_last_value(%27$L::regclass) as walk
+    ) f
+    left join pgmq.%1$I m on false;
+    if v_plain and v_since <= v_ts then
+        v_plain := (
+            select m.vt
+            from pgmq.%1$I m
+            where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts
+            order by m.vt
+            limit 1
+        ) is null;
+    end if;
+    return query
+    update pgmq.%1$I m
+    set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
+    where m.msg_id between v_from and v_to and m.msg_id = any(array(
+        select m.msg_id
+        from pgmq.%1$I m
+        where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
+            and m.vt <= v_ts
+            and m.msg_id between v_from and v_to
+            and v_plain
+            and (m.xmax = 0 or pgqueue._is_over(m.xmax, (select pg_current_snapshot())))
+        order by m.msg_id
+        limit $2
+        for update skip locked
+    ))
+    returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+    if not found then
+        v_due := pgqueue.%7$I(v_ts, v_ts + $1 * interval '1 second', $2);
+        if v_due <> '{}' then
+            select min(d.msg_id), max(d.msg_id) into v_from, v_to from unnest(v_due) as d (msg_id);
+            return query
+            update pgmq.%1$I m
+            set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
+            where m.msg_id between v_from and v_to and m.msg_id = any(v_due)
+            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+        end if;
+    end if;
+end
+$body$;
+$text$),
+        ('complete', false, null, $text$
 create or replace function pgqueue.%10$I(msg_id bigint, read_ct integer, archive boolean default true)
 returns void
 language plpgsql volatile parallel unsafe
@@ -1116,7 +1319,7 @@ begin
 end
 $body$;
 $text$),
-        ('pop', false, $text$
+        ('pop', false, false, $text$
 create or replace function pgqueue.%11$I(qty integer default 1)
 returns setof pgmq.message_record
 language plpgsql volatile parallel unsafe
@@ -1136,13 +1339,13 @@ begin
         f.ts,
         f.from_id,
         not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $1 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
-        and (
+        and (f.since > f.ts or (
             select m.vt
             from pgmq.%1$I m
             where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= f.since and m.vt <= f.ts
             order by m.vt
             limit 1
-        ) is null
+        ) is null)
     into v_ts, v_from, v_plain
     from (
         select
@@ -1178,7 +1381,80 @@ begin
 end
 $body$;
 $text$),
-        ('delete', false, $text$
+        ('pop', false, true, $text$
+create or replace function pgqueue.%11$I(qty integer default 1)
+returns setof pgmq.message_record
+language plpgsql volatile parallel unsafe
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $body$
+-- Takes up to qty visible messages out of the queue, in rising order of their ids.
+declare
+    v_ts timestamptz;
+    v_from bigint;
+    v_to bigint;
+    v_since timestamptz;
+    v_plain boolean;
+    v_due bigint[];
+begin
+    select
+        f.ts,
+        f.from_id,
+        coalesce(
+            case when f.from_id between 0 and 4611686018427387904 then f.from_id + 1000 + 4 * $1::bigint end,
+            9223372036854775807
+        ),
+        f.since,
+        not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $1 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
+    into v_ts, v_from, v_to, v_since, v_plain
+    from (
+        select
+            clock_timestamp() as ts,
+            coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
+            coalesce(to_timestamp(nullif(pg_sequence_last_value(%25$L::regclass), 0) / 1e6::float8), '-infinity') as since,
+            pg_sequence_last_value(%27$L::regclass) as walk
+    ) f
+    left join pgmq.%1$I m on false;
+    if v_plain and v_since <= v_ts then
+        v_plain := (
+            select m.vt
+            from pgmq.%1$I m
+            where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts
+            order by m.vt
+            limit 1
+        ) is null;
+    end if;
+    return query
+    delete from pgmq.%1$I m
+    where m.msg_id between v_from and v_to and m.msg_id = any(array(
+        select m.msg_id
+        from pgmq.%1$I m
+        where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
+            and m.vt <= v_ts
+            and m.msg_id between v_from and v_to
+            and v_plain
+            and (m.xmax = 0 or pgqueue._is_over(m.xmax, (select pg_current_snapshot())))
+        order by m.msg_id
+        limit $1
+        for update skip locked
+    ))
+    returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+    if not found then
+        v_due := pgqueue.%7$I(v_ts, null, $1);
+        if v_due <> '{}' then
+            select min(d.msg_id), max(d.msg_id) into v_from, v_to from unnest(v_due) as d (msg_id);
+            return query
+            delete from pgmq.%1$I m
+            where m.msg_id between v_from and v_to and m.msg_id = any(v_due)
+            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+        end if;
+    end if;
+end
+$body$;
+$text$),
+        ('delete', false, null, $text$
 create or replace function pgqueue.%12$I(msg_id bigint)
 returns boolean
 language plpgsql volatile parallel unsafe
@@ -1192,7 +1468,7 @@ begin
 end
 $body$;
 $text$),
-        ('delete_batch', false, $text$
+        ('delete_batch', false, null, $text$
 create or replace function pgqueue.%13$I(msg_ids bigint[])
 returns setof bigint
 language plpgsql volatile parallel unsafe
@@ -1208,7 +1484,7 @@ begin
 end
 $body$;
 $text$),
-        ('archive', false, $text$
+        ('archive', false, null, $text$
 create or replace function pgqueue.%14$I(msg_id bigint)
 returns boolean
 language plpgsql volatile parallel unsafe
@@ -1229,7 +1505,7 @@ begin
 end
 $body$;
 $text$),
-        ('archive_batch', false, $text$
+        ('archive_batch', false, null, $text$
 create or replace function pgqueue.%15$I(msg_ids bigint[])
 returns setof bigint
 language plpgsql volatile parallel unsafe
@@ -1252,7 +1528,7 @@ begin
 end
 $body$;
 $text$),
-        ('set_vt', false, $text$
+        ('set_vt', false, null, $text$
 create or replace function pgqueue.%16$I(msg_id bigint, vt timestamptz)
 returns setof pgmq.message_record
 language plpgsql volatile parallel unsafe
@@ -1271,7 +1547,7 @@ begin
 end
 $body$;
 $text$),
-        ('set_vt_batch', false, $text$
+        ('set_vt_batch', false, null, $text$
 create or replace function pgqueue.%17$I(msg_ids bigint[], vt timestamptz)
 returns setof pgmq.message_record
 language plpgsql volatile parallel unsafe
@@ -1291,7 +1567,7 @@ begin
 end
 $body$;
 $text$),
-        ('heads', true, $text$
+        ('heads', true, null, $text$
 create or replace function pgqueue.%18$I(
     v_ts timestamptz, v_qty integer, v_from bigint, v_since timestamptz, v_taken bigint[]
 )
@@ -1414,7 +1690,7 @@ begin
 end
 $body$;
 $text$),
-        ('read_grouped', true, $text$
+        ('read_grouped', true, null, $text$
 create or replace function pgqueue.%19$I(vt integer, qty integer)
 returns setof pgmq.message_record
 language plpgsql volatile parallel unsafe
@@ -1501,7 +1777,7 @@ begin
 end
 $body$;
 $text$),
-        ('read_grouped_rr', true, $text$
+        ('read_grouped_rr', true, null, $text$
 create or replace function pgqueue.%20$I(vt integer, qty integer)
 returns setof pgmq.message_record
 language plpgsql volatile parallel unsafe
@@ -1589,7 +1865,7 @@ begin
 end
 $body$;
 $text$),
-        ('grouped_head', true, $text$
+        ('grouped_head', true, null, $text$
 create or replace function pgqueue.%21$I(vt integer, qty integer)
 returns setof pgmq.message_record
 language plpgsql volatile parallel unsafe
@@ -1654,8 +1930,8 @@ begin
 end
 $body$;
 $text$)
-    ) as t (suffix, grouped, body)
-    where p_grouped or not t.grouped;
+    ) as t (suffix, grouped, by_id, body)
+    where (p_grouped or not t.grouped) and coalesce(t.by_id = p_by_id, true);
 $$;
 
 create or replace function pgqueue._create(p_queue_name text, p_unlogged boolean)
@@ -2012,7 +2288,7 @@ begin
         select p.proname as name, 'drop function pgqueue.%I' as command
         from pg_proc p
         where p.pronamespace = 'pgqueue'::regnamespace
-            and p.proname in (select p_name || '$' || t.suffix from pgqueue._compiled_texts(true) t)
+            and p.proname in (select p_name || '$' || t.suffix from pgqueue._compiled_texts(true, false) t)
         union all
         select c.relname, 'drop sequence pgqueue.%I'
         from pg_class c
@@ -2155,6 +2431,19 @@ language sql stable parallel safe
 as $$
     select exists (
         select from pg_catalog.pg_class c where c.relnamespace = 'pgmq'::regnamespace and c.relname = p_name
+    );
+$$;
+
+create or replace function pgqueue._is_split_by_id(p_name text)
+returns boolean
+language sql stable parallel safe
+as $$
+    -- Whether the queue is partitioned by message id.
+    select exists (
+        select from pg_catalog.pg_class c
+        join pg_catalog.pg_partitioned_table p on p.partrelid = c.oid
+        join pg_catalog.pg_attribute a on a.attrelid = c.oid and a.attnum = p.partattrs[0]
+        where c.relnamespace = 'pgmq'::regnamespace and c.relname = 'q_' || p_name and a.attname = 'msg_id'
     );
 $$;
 
@@ -4478,7 +4767,7 @@ begin
         select p.proname::text
         from pg_proc p
         where p.pronamespace = 'pgqueue'::regnamespace
-            and p.proname in (select v_name || '$' || t.suffix from pgqueue._compiled_texts(true) t)
+            and p.proname in (select v_name || '$' || t.suffix from pgqueue._compiled_texts(true, false) t)
     loop
         execute format('drop function pgqueue.%I', v_function);
     end loop;

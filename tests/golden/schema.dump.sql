@@ -2475,14 +2475,22 @@ declare
     v_text record;
     v_sql text;
     v_function text;
+    v_walk regclass;
+    v_by_id boolean := pgqueue._is_split_by_id(v_name);
 begin
     perform pgqueue._lock_queue(v_name);
     if strpos(v_name, '$') > 0 or octet_length(v_name) > 47 or not pgqueue._wants_compiling(v_name) then
         return false;
     end if;
     perform pgqueue._make_sequences(v_name, array['floor_id', 'floor_vt', 'walk']);
+    v_walk := 'pgqueue.' || quote_ident(v_name || '$walk');
+    if v_by_id and pg_sequence_last_value(v_walk) is null then
+        -- Its readers keep to the partitions near the floor: it is in use from the first read on.
+        perform setval(v_walk, 0);
+    end if;
     for v_text in
-        select t.suffix, t.body from pgqueue._compiled_texts(pgqueue._has_fifo_index(v_name)) t
+        select t.suffix, t.body
+        from pgqueue._compiled_texts(pgqueue._has_fifo_index(v_name), v_by_id) t
     loop
         v_sql := pgqueue._filled(v_text.body, v_name);
         v_function := 'pgqueue.' || quote_ident(v_name || '$' || v_text.suffix);
@@ -2542,16 +2550,17 @@ $$;
 ALTER FUNCTION pgqueue._compile_as_owner(p_name text) OWNER TO app_owner;
 
 --
--- Name: _compiled_texts(boolean); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
+-- Name: _compiled_texts(boolean, boolean); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
 --
 
-CREATE FUNCTION pgqueue._compiled_texts(p_grouped boolean) RETURNS TABLE(suffix text, body text)
+CREATE FUNCTION pgqueue._compiled_texts(p_grouped boolean, p_by_id boolean) RETURNS TABLE(suffix text, body text)
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     AS $_$
-    -- The compiled functions of a queue as texts for format(), callees first. One home: sql/templates/compiled.
+    -- The compiled functions of a queue as texts for format(), callees first: of one whose messages have groups, of one that
+    -- is partitioned by id. One home: sql/templates/compiled.
     select t.suffix, t.body
     from (values
-        ('send', false, $text$
+        ('send', false, null, $text$
 create or replace function pgqueue.%3$I(
     msg jsonb, headers jsonb default null, delay timestamptz default null
 )
@@ -2569,7 +2578,7 @@ begin
 end
 $body$;
 $text$),
-        ('send_batch', false, $text$
+        ('send_batch', false, null, $text$
 create or replace function pgqueue.%4$I(
     msgs jsonb[], headers jsonb[] default null, delay timestamptz default null
 )
@@ -2587,7 +2596,7 @@ begin
 end
 $body$;
 $text$),
-        ('floor', false, $text$
+        ('floor', false, null, $text$
 create or replace function pgqueue.%5$I(v_ts timestamptz)
 returns bigint
 language plpgsql volatile parallel unsafe
@@ -2610,6 +2619,8 @@ declare
     v_floor_us bigint := coalesce(pg_sequence_last_value(%25$L::regclass), 0);
     v_msg_id bigint;
     v_vt timestamptz;
+    -- Nothing that is leased or delayed from now on, for a second or more, is due before this.
+    v_ahead timestamptz := v_ts + interval '0.9 seconds';
     v_size bigint;
     v_vt_us bigint;
     v_may_rise boolean;
@@ -2630,12 +2641,12 @@ begin
     from pgmq.%1$I m
     where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second')
         and m.vt >= case when v_full or v_floor_us = 0 then '-infinity' else to_timestamp(v_floor_us / 1000000.0) end
-        and m.vt <= v_ts
+        and m.vt <= v_ahead
     order by m.vt
     limit 1;
     -- A millisecond of slack, since a sequence holds no timestamptz.
     v_vt_us := case
-        when coalesce(v_vt, v_ts) > to_timestamp(0) then date_part('epoch', coalesce(v_vt, v_ts)) * 1000000 - 1000
+        when coalesce(v_vt, v_ahead) > to_timestamp(0) then date_part('epoch', coalesce(v_vt, v_ahead)) * 1000000 - 1000
         else 0
     end;
     if v_walk is null then
@@ -2657,7 +2668,7 @@ begin
 end
 $body$;
 $text$),
-        ('lower_floor', false, $text$
+        ('lower_floor', false, null, $text$
 create or replace function pgqueue.%6$I(v_msg_ids bigint[], v_vt timestamptz)
 returns void
 language plpgsql volatile parallel unsafe
@@ -2682,7 +2693,7 @@ begin
 end
 $body$;
 $text$),
-        ('due', false, $text$
+        ('due', false, null, $text$
 create or replace function pgqueue.%7$I(
     v_ts timestamptz, v_until timestamptz, v_qty integer
 )
@@ -2777,7 +2788,7 @@ begin
 end
 $body$;
 $text$),
-        ('read', false, $text$
+        ('read', false, false, $text$
 create or replace function pgqueue.%8$I(vt integer, qty integer)
 returns setof pgmq.message_record
 language plpgsql volatile parallel unsafe
@@ -2798,13 +2809,13 @@ begin
         f.from_id,
         not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $2 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
         and $1 >= 0
-        and (
+        and (f.since > f.ts or (
             select m.vt
             from pgmq.%1$I m
             where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= f.since and m.vt <= f.ts
             order by m.vt
             limit 1
-        ) is null
+        ) is null)
     into v_ts, v_from, v_plain
     from (
         select
@@ -2842,7 +2853,83 @@ begin
 end
 $body$;
 $text$),
-        ('fetch', false, $text$
+        ('read', false, true, $text$
+create or replace function pgqueue.%8$I(vt integer, qty integer)
+returns setof pgmq.message_record
+language plpgsql volatile parallel unsafe
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $body$
+-- Leases up to qty visible messages for vt seconds, in rising order of their ids.
+declare
+    v_ts timestamptz;
+    v_from bigint;
+    v_to bigint;
+    v_since timestamptz;
+    v_plain boolean;
+    v_due bigint[];
+begin
+    select
+        f.ts,
+        f.from_id,
+        coalesce(
+            case when f.from_id between 0 and 4611686018427387904 then f.from_id + 1000 + 4 * $2::bigint end,
+            9223372036854775807
+        ),
+        f.since,
+        not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $2 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
+        and $1 >= 0
+    into v_ts, v_from, v_to, v_since, v_plain
+    from (
+        select
+            clock_timestamp() as ts,
+            coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
+            coalesce(to_timestamp(nullif(pg_sequence_last_value(%25$L::regclass), 0) / 1e6::float8), '-infinity') as since,
+            pg_sequence_last_value(%27$L::regclass) as walk
+    ) f
+    left join pgmq.%1$I m on false;
+    if v_plain and v_since <= v_ts then
+        v_plain := (
+            select m.vt
+            from pgmq.%1$I m
+            where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts
+            order by m.vt
+            limit 1
+        ) is null;
+    end if;
+    return query
+    update pgmq.%1$I m
+    set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
+    where m.msg_id between v_from and v_to and m.msg_id = any(array(
+        select m.msg_id
+        from pgmq.%1$I m
+        where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
+            and m.vt <= v_ts
+            and m.msg_id between v_from and v_to
+            and v_plain
+            and (m.xmax = 0 or pgqueue._is_over(m.xmax, (select pg_current_snapshot())))
+        order by m.msg_id
+        limit $2
+        for update skip locked
+    ))
+    returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+    if not found then
+        v_due := pgqueue.%7$I(v_ts, v_ts + $1 * interval '1 second', $2);
+        if v_due <> '{}' then
+            select min(d.msg_id), max(d.msg_id) into v_from, v_to from unnest(v_due) as d (msg_id);
+            return query
+            update pgmq.%1$I m
+            set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
+            where m.msg_id between v_from and v_to and m.msg_id = any(v_due)
+            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+        end if;
+    end if;
+end
+$body$;
+$text$),
+        ('fetch', false, false, $text$
 create or replace function pgqueue.%9$I(
     vt integer,
     qty integer,
@@ -2903,13 +2990,13 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
         f.from_id,
         not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $2 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
         and $1 >= 0
-        and (
+        and (f.since > f.ts or (
             select m.vt
             from pgmq.%1$I m
             where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= f.since and m.vt <= f.ts
             order by m.vt
             limit 1
-        ) is null
+        ) is null)
     into v_ts, v_from, v_plain
     from (
         select
@@ -2947,7 +3034,123 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
 end
 $body$;
 $text$),
-        ('complete', false, $text$
+        ('fetch', false, true, $text$
+create or replace function pgqueue.%9$I(
+    vt integer,
+    qty integer,
+    done bigint[] default null,
+    done_ct integer[] default null,
+    archive boolean default false
+)
+returns setof pgmq.message_record
+language plpgsql volatile parallel unsafe
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $body$
+-- Deletes or archives the finished messages and leases the next: one call, one commit. With done_ct, the read_ct of each
+-- of done, a message that has been delivered again meanwhile is left alone: it is its new reader's.
+declare
+    v_ts timestamptz;
+    v_from bigint;
+    v_to bigint;
+    v_since timestamptz;
+    v_plain boolean;
+    v_due bigint[];
+begin
+    if done_ct is null then
+        if archive then
+            with moved as (
+                delete from pgmq.%1$I m
+                where m.msg_id = any(done)
+                returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+            )
+            insert into pgmq.%2$I (msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers)
+            select moved.msg_id, moved.read_ct, moved.enqueued_at, moved.last_read_at, moved.vt, moved.message, moved.headers
+            from moved;
+        else
+            delete from pgmq.%1$I m
+            where m.msg_id = any(done);
+        end if;
+    elsif cardinality(done_ct) = cardinality(done) then
+        if archive then
+            with moved as (
+                delete from pgmq.%1$I m
+                where m.msg_id = any(done)
+            and m.read_ct = (done_ct)[array_position(done, m.msg_id)]
+                returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+            )
+            insert into pgmq.%2$I (msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers)
+            select moved.msg_id, moved.read_ct, moved.enqueued_at, moved.last_read_at, moved.vt, moved.message, moved.headers
+            from moved;
+        else
+            delete from pgmq.%1$I m
+            where m.msg_id = any(done)
+and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
+        end if;
+    else
+        raise invalid_parameter_value using message = 'done and done_ct must have the same length';
+    end if;
+    select
+        f.ts,
+        f.from_id,
+        coalesce(
+            case when f.from_id between 0 and 4611686018427387904 then f.from_id + 1000 + 4 * $2::bigint end,
+            9223372036854775807
+        ),
+        f.since,
+        not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $2 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
+        and $1 >= 0
+    into v_ts, v_from, v_to, v_since, v_plain
+    from (
+        select
+            clock_timestamp() as ts,
+            coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
+            coalesce(to_timestamp(nullif(pg_sequence_last_value(%25$L::regclass), 0) / 1e6::float8), '-infinity') as since,
+            pg_sequence_last_value(%27$L::regclass) as walk
+    ) f
+    left join pgmq.%1$I m on false;
+    if v_plain and v_since <= v_ts then
+        v_plain := (
+            select m.vt
+            from pgmq.%1$I m
+            where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts
+            order by m.vt
+            limit 1
+        ) is null;
+    end if;
+    return query
+    update pgmq.%1$I m
+    set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
+    where m.msg_id between v_from and v_to and m.msg_id = any(array(
+        select m.msg_id
+        from pgmq.%1$I m
+        where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
+            and m.vt <= v_ts
+            and m.msg_id between v_from and v_to
+            and v_plain
+            and (m.xmax = 0 or pgqueue._is_over(m.xmax, (select pg_current_snapshot())))
+        order by m.msg_id
+        limit $2
+        for update skip locked
+    ))
+    returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+    if not found then
+        v_due := pgqueue.%7$I(v_ts, v_ts + $1 * interval '1 second', $2);
+        if v_due <> '{}' then
+            select min(d.msg_id), max(d.msg_id) into v_from, v_to from unnest(v_due) as d (msg_id);
+            return query
+            update pgmq.%1$I m
+            set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
+            where m.msg_id between v_from and v_to and m.msg_id = any(v_due)
+            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+        end if;
+    end if;
+end
+$body$;
+$text$),
+        ('complete', false, null, $text$
 create or replace function pgqueue.%10$I(msg_id bigint, read_ct integer, archive boolean default true)
 returns void
 language plpgsql volatile parallel unsafe
@@ -2976,7 +3179,7 @@ begin
 end
 $body$;
 $text$),
-        ('pop', false, $text$
+        ('pop', false, false, $text$
 create or replace function pgqueue.%11$I(qty integer default 1)
 returns setof pgmq.message_record
 language plpgsql volatile parallel unsafe
@@ -2996,13 +3199,13 @@ begin
         f.ts,
         f.from_id,
         not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $1 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
-        and (
+        and (f.since > f.ts or (
             select m.vt
             from pgmq.%1$I m
             where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= f.since and m.vt <= f.ts
             order by m.vt
             limit 1
-        ) is null
+        ) is null)
     into v_ts, v_from, v_plain
     from (
         select
@@ -3038,7 +3241,80 @@ begin
 end
 $body$;
 $text$),
-        ('delete', false, $text$
+        ('pop', false, true, $text$
+create or replace function pgqueue.%11$I(qty integer default 1)
+returns setof pgmq.message_record
+language plpgsql volatile parallel unsafe
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $body$
+-- Takes up to qty visible messages out of the queue, in rising order of their ids.
+declare
+    v_ts timestamptz;
+    v_from bigint;
+    v_to bigint;
+    v_since timestamptz;
+    v_plain boolean;
+    v_due bigint[];
+begin
+    select
+        f.ts,
+        f.from_id,
+        coalesce(
+            case when f.from_id between 0 and 4611686018427387904 then f.from_id + 1000 + 4 * $1::bigint end,
+            9223372036854775807
+        ),
+        f.since,
+        not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $1 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
+    into v_ts, v_from, v_to, v_since, v_plain
+    from (
+        select
+            clock_timestamp() as ts,
+            coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
+            coalesce(to_timestamp(nullif(pg_sequence_last_value(%25$L::regclass), 0) / 1e6::float8), '-infinity') as since,
+            pg_sequence_last_value(%27$L::regclass) as walk
+    ) f
+    left join pgmq.%1$I m on false;
+    if v_plain and v_since <= v_ts then
+        v_plain := (
+            select m.vt
+            from pgmq.%1$I m
+            where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts
+            order by m.vt
+            limit 1
+        ) is null;
+    end if;
+    return query
+    delete from pgmq.%1$I m
+    where m.msg_id between v_from and v_to and m.msg_id = any(array(
+        select m.msg_id
+        from pgmq.%1$I m
+        where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
+            and m.vt <= v_ts
+            and m.msg_id between v_from and v_to
+            and v_plain
+            and (m.xmax = 0 or pgqueue._is_over(m.xmax, (select pg_current_snapshot())))
+        order by m.msg_id
+        limit $1
+        for update skip locked
+    ))
+    returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+    if not found then
+        v_due := pgqueue.%7$I(v_ts, null, $1);
+        if v_due <> '{}' then
+            select min(d.msg_id), max(d.msg_id) into v_from, v_to from unnest(v_due) as d (msg_id);
+            return query
+            delete from pgmq.%1$I m
+            where m.msg_id between v_from and v_to and m.msg_id = any(v_due)
+            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+        end if;
+    end if;
+end
+$body$;
+$text$),
+        ('delete', false, null, $text$
 create or replace function pgqueue.%12$I(msg_id bigint)
 returns boolean
 language plpgsql volatile parallel unsafe
@@ -3052,7 +3328,7 @@ begin
 end
 $body$;
 $text$),
-        ('delete_batch', false, $text$
+        ('delete_batch', false, null, $text$
 create or replace function pgqueue.%13$I(msg_ids bigint[])
 returns setof bigint
 language plpgsql volatile parallel unsafe
@@ -3068,7 +3344,7 @@ begin
 end
 $body$;
 $text$),
-        ('archive', false, $text$
+        ('archive', false, null, $text$
 create or replace function pgqueue.%14$I(msg_id bigint)
 returns boolean
 language plpgsql volatile parallel unsafe
@@ -3089,7 +3365,7 @@ begin
 end
 $body$;
 $text$),
-        ('archive_batch', false, $text$
+        ('archive_batch', false, null, $text$
 create or replace function pgqueue.%15$I(msg_ids bigint[])
 returns setof bigint
 language plpgsql volatile parallel unsafe
@@ -3112,7 +3388,7 @@ begin
 end
 $body$;
 $text$),
-        ('set_vt', false, $text$
+        ('set_vt', false, null, $text$
 create or replace function pgqueue.%16$I(msg_id bigint, vt timestamptz)
 returns setof pgmq.message_record
 language plpgsql volatile parallel unsafe
@@ -3131,7 +3407,7 @@ begin
 end
 $body$;
 $text$),
-        ('set_vt_batch', false, $text$
+        ('set_vt_batch', false, null, $text$
 create or replace function pgqueue.%17$I(msg_ids bigint[], vt timestamptz)
 returns setof pgmq.message_record
 language plpgsql volatile parallel unsafe
@@ -3151,7 +3427,7 @@ begin
 end
 $body$;
 $text$),
-        ('heads', true, $text$
+        ('heads', true, null, $text$
 create or replace function pgqueue.%18$I(
     v_ts timestamptz, v_qty integer, v_from bigint, v_since timestamptz, v_taken bigint[]
 )
@@ -3274,7 +3550,7 @@ begin
 end
 $body$;
 $text$),
-        ('read_grouped', true, $text$
+        ('read_grouped', true, null, $text$
 create or replace function pgqueue.%19$I(vt integer, qty integer)
 returns setof pgmq.message_record
 language plpgsql volatile parallel unsafe
@@ -3361,7 +3637,7 @@ begin
 end
 $body$;
 $text$),
-        ('read_grouped_rr', true, $text$
+        ('read_grouped_rr', true, null, $text$
 create or replace function pgqueue.%20$I(vt integer, qty integer)
 returns setof pgmq.message_record
 language plpgsql volatile parallel unsafe
@@ -3449,7 +3725,7 @@ begin
 end
 $body$;
 $text$),
-        ('grouped_head', true, $text$
+        ('grouped_head', true, null, $text$
 create or replace function pgqueue.%21$I(vt integer, qty integer)
 returns setof pgmq.message_record
 language plpgsql volatile parallel unsafe
@@ -3514,12 +3790,12 @@ begin
 end
 $body$;
 $text$)
-    ) as t (suffix, grouped, body)
-    where p_grouped or not t.grouped;
+    ) as t (suffix, grouped, by_id, body)
+    where (p_grouped or not t.grouped) and coalesce(t.by_id = p_by_id, true);
 $_$;
 
 
-ALTER FUNCTION pgqueue._compiled_texts(p_grouped boolean) OWNER TO app_owner;
+ALTER FUNCTION pgqueue._compiled_texts(p_grouped boolean, p_by_id boolean) OWNER TO app_owner;
 
 --
 -- Name: _create(text, boolean); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
@@ -3949,7 +4225,7 @@ begin
         select p.proname as name, 'drop function pgqueue.%I' as command
         from pg_proc p
         where p.pronamespace = 'pgqueue'::regnamespace
-            and p.proname in (select p_name || '$' || t.suffix from pgqueue._compiled_texts(true) t)
+            and p.proname in (select p_name || '$' || t.suffix from pgqueue._compiled_texts(true, false) t)
         union all
         select c.relname, 'drop sequence pgqueue.%I'
         from pg_class c
@@ -4139,6 +4415,25 @@ $$;
 
 
 ALTER FUNCTION pgqueue._is_relation(p_name text) OWNER TO app_owner;
+
+--
+-- Name: _is_split_by_id(text); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
+--
+
+CREATE FUNCTION pgqueue._is_split_by_id(p_name text) RETURNS boolean
+    LANGUAGE sql STABLE PARALLEL SAFE
+    AS $$
+    -- Whether the queue is partitioned by message id.
+    select exists (
+        select from pg_catalog.pg_class c
+        join pg_catalog.pg_partitioned_table p on p.partrelid = c.oid
+        join pg_catalog.pg_attribute a on a.attrelid = c.oid and a.attnum = p.partattrs[0]
+        where c.relnamespace = 'pgmq'::regnamespace and c.relname = 'q_' || p_name and a.attname = 'msg_id'
+    );
+$$;
+
+
+ALTER FUNCTION pgqueue._is_split_by_id(p_name text) OWNER TO app_owner;
 
 --
 -- Name: _leave_partman(text[]); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
@@ -5069,7 +5364,7 @@ begin
         select p.proname::text
         from pg_proc p
         where p.pronamespace = 'pgqueue'::regnamespace
-            and p.proname in (select v_name || '$' || t.suffix from pgqueue._compiled_texts(true) t)
+            and p.proname in (select v_name || '$' || t.suffix from pgqueue._compiled_texts(true, false) t)
     loop
         execute format('drop function pgqueue.%I', v_function);
     end loop;
@@ -5432,13 +5727,13 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
         f.from_id,
         not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $2 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
         and $1 >= 0
-        and (
+        and (f.since > f.ts or (
             select m.vt
             from pgmq.q_orders m
             where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= f.since and m.vt <= f.ts
             order by m.vt
             limit 1
-        ) is null
+        ) is null)
     into v_ts, v_from, v_plain
     from (
         select
@@ -5504,6 +5799,8 @@ declare
     v_floor_us bigint := coalesce(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0);
     v_msg_id bigint;
     v_vt timestamptz;
+    -- Nothing that is leased or delayed from now on, for a second or more, is due before this.
+    v_ahead timestamptz := v_ts + interval '0.9 seconds';
     v_size bigint;
     v_vt_us bigint;
     v_may_rise boolean;
@@ -5524,12 +5821,12 @@ begin
     from pgmq.q_orders m
     where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second')
         and m.vt >= case when v_full or v_floor_us = 0 then '-infinity' else to_timestamp(v_floor_us / 1000000.0) end
-        and m.vt <= v_ts
+        and m.vt <= v_ahead
     order by m.vt
     limit 1;
     -- A millisecond of slack, since a sequence holds no timestamptz.
     v_vt_us := case
-        when coalesce(v_vt, v_ts) > to_timestamp(0) then date_part('epoch', coalesce(v_vt, v_ts)) * 1000000 - 1000
+        when coalesce(v_vt, v_ahead) > to_timestamp(0) then date_part('epoch', coalesce(v_vt, v_ahead)) * 1000000 - 1000
         else 0
     end;
     if v_walk is null then
@@ -5802,13 +6099,13 @@ begin
         f.ts,
         f.from_id,
         not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $1 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
-        and (
+        and (f.since > f.ts or (
             select m.vt
             from pgmq.q_orders m
             where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= f.since and m.vt <= f.ts
             order by m.vt
             limit 1
-        ) is null
+        ) is null)
     into v_ts, v_from, v_plain
     from (
         select
@@ -5870,13 +6167,13 @@ begin
         f.from_id,
         not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $2 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
         and $1 >= 0
-        and (
+        and (f.since > f.ts or (
             select m.vt
             from pgmq.q_orders m
             where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= f.since and m.vt <= f.ts
             order by m.vt
             limit 1
-        ) is null
+        ) is null)
     into v_ts, v_from, v_plain
     from (
         select

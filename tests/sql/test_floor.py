@@ -180,7 +180,7 @@ MOMENTS = {
 
 
 def set_vt(conn: Connection, msg_ids: list[int], moment: str) -> None:
-    sql = f"select pgmq.set_vt('x', %s, ({MOMENTS[moment]})::timestamptz)"
+    sql = f"select pgmq.set_vt('x', %s, ({MOMENTS.get(moment, moment)})::timestamptz)"
     if len(msg_ids) == 1:
         conn.execute(sql.encode(), msg_ids)
     else:
@@ -199,6 +199,34 @@ def test_set_vt_back(queue: Connection, db: Database, batch: bool) -> None:
         newer = send(queue)
         set_vt(queue, low, moment)
         assert read(other, 3) == [*low, *newer], moment
+
+
+def pass_by(conn: Connection, moment: str) -> None:
+    while value(conn, "select clock_timestamp() <= %s::timestamptz", moment):
+        pass
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_set_vt_into_the_next_second(queue: Connection, db: Database, batch: bool) -> None:
+    """The floor lies ahead of it, and is lowered."""
+    low = send(queue, 2)
+    assert read(queue, 2) == low
+    assert raise_floor(queue) > low[-1]
+    low = low[: 1 + batch]
+    newer = send(queue)
+    set_vt(queue, low, "clock_timestamp() + interval '0.3 seconds'")
+    pass_by(queue, value(queue, "select max(vt)::text from pgmq.q_x where msg_id = any(%s)", low))
+    assert read(db.connect(), 3) == [*low, *newer]
+
+
+def test_a_lease_of_a_second_ends_in_time(queue: Connection) -> None:
+    """The floor lies ahead, but never as far as a lease that is given now ends."""
+    low = send(queue)
+    assert read(queue, vt=1) == low
+    assert raise_floor(queue) > low[-1]
+    newer = send(queue)
+    pass_by(queue, value(queue, "select max(vt)::text from pgmq.q_x where msg_id = any(%s)", low))
+    assert read(queue, 2) == [*low, *newer]
 
 
 @pytest.mark.parametrize("moment", ["now", "long past", "-infinity"])

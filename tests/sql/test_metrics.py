@@ -74,7 +74,6 @@ def test_metrics_of_a_large_queue(conn: Connection) -> None:
     do(conn, "insert into pgmq.q_q (vt, message) select now(), '{}' from generate_series(1, 1000000)")
     do(conn, "vacuum analyze pgmq.q_q")
     plan = value(conn, "explain (analyze, buffers, format json) select * from pgqueue.counts('q', true)")[0]
-    assert plan["Execution Time"] < 50
     assert plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"] < 500
     ((total,),) = rows(conn, "select total from pgqueue.counts('q', true)")
     assert 900_000 < total < 1_100_000

@@ -87,6 +87,49 @@ def test_read_order_across_partitions_and_spill(conn: Connection) -> None:
     assert column(conn, "select msg_id from pgmq.pop('p', 100)") == list(range(1, 71))
 
 
+READERS = ["read('p', 3600, 1)", "fetch('p', 3600, 1)", "pop('p', 1)"]
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_reader_opens_the_partitions_near_the_floor_alone(conn: Connection, reader: str) -> None:
+    """Of a hundred full ones; once a second it looks into all, so what counts is the least of nine."""
+    do(conn, "select pgmq.create_partitioned('p', '1000', '1000000', 100)")
+    do(conn, "insert into pgmq.q_p (vt, message) select now(), '{}' from generate_series(1, 100000)")
+    do(conn, "vacuum analyze pgmq.q_p")
+    schema = "pgqueue" if reader.startswith("fetch") else "pgmq"
+    seen = []
+    for _ in range(9):
+        plan = value(conn, f"explain (analyze, buffers, format json) select * from {schema}.{reader}")[0][
+            "Plan"
+        ]
+        seen.append(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+    assert min(seen) < 40
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_all_that_lies_near_the_floor_is_held(house: Database, conn: Connection, reader: str) -> None:
+    """Then the reader looks everywhere; and there again once it is free."""
+    schema = "pgqueue" if reader.startswith("fetch") else "pgmq"
+    call = f"select msg_id from {schema}.{reader}"
+    do(conn, "select pgmq.create_partitioned('p', '1000', '1000000', 10)")
+    send(conn, 6000)
+    assert value(conn, call) == 1
+    with house.connect(autocommit=False) as other:
+        do(other, "select from pgmq.q_p where msg_id <= 4000 for update")
+        assert [value(conn, call) for _ in range(3)] == [4001, 4002, 4003]
+        other.rollback()
+    assert [value(conn, call) for _ in range(2)] == [2, 3]
+
+
+def test_a_queue_partitioned_by_time(conn: Connection) -> None:
+    """Its ids say nothing of where a message lies."""
+    do(conn, "select pgmq.create_partitioned('p', '1 hour', '1 day')")
+    send(conn, 300)
+    assert "v_to" not in value(conn, "select prosrc from pg_proc where proname = 'p$read'")
+    assert column(conn, "select msg_id from pgmq.read('p', 60, 200)") == list(range(1, 201))
+    assert column(conn, "select msg_id from pgmq.pop('p', 200)") == list(range(201, 301))
+
+
 @pytest.mark.parametrize("compiled", [True, False])
 def test_a_partitioned_queue_does_all_that_a_queue_does(conn: Connection, compiled: bool) -> None:
     do(conn, "select pgmq.create_partitioned('p', '10', '100000', 1)")

@@ -54,6 +54,7 @@ CATALOGUE = {
     "_has_table",
     "_is_partitioned",
     "_is_relation",
+    "_is_split_by_id",
     "_leave_partman",
     "_lock_queue",
     "_maintain",
