@@ -220,7 +220,7 @@ set enable_seqscan = off
 as $$
 -- archive for a queue that is not compiled, and for names that are no queue's.
 declare
-    v_name text := pgqueue._table(p_queue_name);
+    v_name text := pgqueue._existing_name(p_queue_name);
 begin
     return query execute format($sql$
         with moved as (
@@ -241,8 +241,8 @@ create or replace function pgqueue._check_archive(p_name text)
 returns void
 language plpgsql stable parallel safe
 as $$
--- A new queue takes up an archive that bears its name, left by an earlier one. Not the old archive of another queue, which
--- convert_archive_partitioned named so.
+-- A new queue reuses an archive of its name that an earlier queue left, but not one that is the old archive of another
+-- queue, named so by convert_archive_partitioned.
 declare
     v_other text := regexp_replace(p_name, '_old$', '');
 begin
@@ -395,7 +395,7 @@ set enable_material = off
 as $$
 -- read and pop for a queue that is not compiled, and for names that are no queue's. As the compiled due, without a floor.
 declare
-    v_name text := pgqueue._table(p_queue_name);
+    v_name text := pgqueue._existing_name(p_queue_name);
     v_ts timestamptz := clock_timestamp();
     v_most bigint := 33 + p_qty::bigint;
     v_due bigint[];
@@ -495,7 +495,7 @@ as $$
 -- queue. p_way: head (one message a group), rr (in turns), batch (as many as possible of the earliest group). Only the
 -- heads of groups that are taken get locked: another reader goes past them, and waits for none.
 declare
-    v_table text := 'q_' || pgqueue._table(p_queue_name);
+    v_table text := 'q_' || pgqueue._existing_name(p_queue_name);
     v_ts timestamptz := clock_timestamp();
     v_heads bigint[];
     v_head bigint;
@@ -633,7 +633,7 @@ declare
     v_sql text;
     v_function text;
     v_walk regclass;
-    v_by_id boolean := pgqueue._is_split_by_id(v_name);
+    v_by_id boolean := pgqueue._is_partitioned_by_id(v_name);
 begin
     perform pgqueue._lock_queue(v_name);
     if strpos(v_name, '$') > 0 or octet_length(v_name) > 47 or not pgqueue._wants_compiling(v_name) then
@@ -696,8 +696,8 @@ create or replace function pgqueue._compiled_texts(p_grouped boolean, p_by_id bo
 returns table (suffix text, body text)
 language sql immutable parallel safe
 as $$
-    -- The compiled functions of a queue as texts for format(), callees first: of one whose messages have groups, of one that
-    -- is partitioned by id. One home: sql/templates/compiled.
+    -- The compiled functions of a queue as texts for format(), callees first. p_grouped: with those for groups; p_by_id: as
+    -- they are where it is partitioned by id. The source is sql/templates/compiled.
     select t.suffix, t.body
     from (values
         ('send', false, null, $text$
@@ -749,7 +749,7 @@ as $body$
 -- them. Once a second from the start, else from the last floor on. The floor is the lowest row visible, locked or not.
 -- Gives null where the floor must not be used. Sequences: shared by all sessions, and no rollback touches them.
 declare
-    -- A transaction that has written may see its own takings as gone, and roll them back: it raises the floor only
+    -- A transaction that has written sees messages that it took as gone, and may still roll back: it raises the floor only
     -- where that saves a long walk.
     v_clean boolean := pg_current_xact_id_if_assigned() is null;
     v_us bigint := (date_part('epoch', v_ts) * 1000000)::bigint;
@@ -784,13 +784,10 @@ begin
         and m.vt <= v_ahead
     order by m.vt
     limit 1;
-    -- A millisecond of slack, since a sequence holds no timestamptz.
-    v_vt_us := case
-        when coalesce(v_vt, v_ahead) > to_timestamp(0) then date_part('epoch', coalesce(v_vt, v_ahead)) * 1000000 - 1000
-        else 0
-    end;
+    v_vt := coalesce(v_vt, v_ahead);
+    v_vt_us := case when v_vt > to_timestamp(0) then date_part('epoch', v_vt) * 1000000 - 1000 else 0 end;
     if v_walk is null then
-        -- Not in use so far: begin once there is something to gain, dead rows before what is ready or, in 64 pages, what is due.
+        -- Not in use yet: begin once it pays, when 256 ids lie before the first ready row, or the table has 64 pages.
         if not v_clean or coalesce(v_msg_id, 0) < 256 and coalesce(v_size, 0) < 524288 then
             return null;
         end if;
@@ -801,6 +798,7 @@ begin
     if v_msg_id < v_floor or v_msg_id > v_floor and v_may_rise then
         perform setval(%23$L::regclass, v_msg_id);
     end if;
+    -- It rises by a tenth of a second at least: each time is a record in the WAL.
     if v_vt_us < v_floor_us or v_vt_us > v_floor_us + 100000 and v_may_rise then
         perform setval(%25$L::regclass, v_vt_us);
     end if;
@@ -813,8 +811,8 @@ create or replace function pgqueue.%6$I(v_msg_ids bigint[], v_vt timestamptz)
 returns void
 language plpgsql volatile parallel unsafe
 as $body$
--- Messages made visible by set_vt, or leased for no time, must not lie below the floor until the next walk: that of ready
--- ones, where v_vt makes them such, or that of waiting ones.
+-- Messages made visible by set_vt, or leased for no time, must not lie below the floor until the next walk: the floor of
+-- ready messages if v_vt makes them ready, else that of waiting ones.
 declare
     v_msg_id bigint;
 begin
@@ -824,11 +822,8 @@ begin
     if v_msg_id < pg_sequence_last_value(%23$L::regclass) then
         perform setval(%23$L::regclass, v_msg_id);
     end if;
-    if v_vt < to_timestamp(pg_sequence_last_value(%25$L::regclass) / 1000000.0) then
-        perform setval(
-            %25$L::regclass,
-            case when v_vt > to_timestamp(0) then date_part('epoch', v_vt) * 1000000 - 1000 else 0 end::bigint
-        );
+    if v_vt < coalesce(to_timestamp(nullif(pg_sequence_last_value(%25$L::regclass), 0) / 1e6::float8), '-infinity') then
+        perform setval(%25$L::regclass, (case when v_vt > to_timestamp(0) then date_part('epoch', v_vt) * 1000000 - 1000 else 0 end)::bigint);
     end if;
 end
 $body$;
@@ -847,8 +842,8 @@ set enable_hashjoin = off
 set enable_mergejoin = off
 set enable_material = off
 as $body$
--- Which messages a read gives, locked, where ready ones are not all that there is to look at: its turn to move the floor,
--- leases that have ended or delays that are over, messages below the floor. The first 32 + qty due ones, longest due first,
+-- The messages that a read gives, locked, when looking at ready ones is not enough: its turn to move the floor, leases that
+-- have ended or delays that are over, messages below the floor. The first 32 + qty due ones, longest due first,
 -- are merged with the ready ones by id as long as that is all of them; they are never rewritten. A read that finds nothing
 -- has looked everywhere: what lies below the floor comes now, not in a second.
 declare
@@ -974,7 +969,7 @@ begin
             and m.vt <= v_ts
             and m.msg_id >= v_from
             and v_plain
-            and (m.xmax = 0 or pgqueue._is_over(m.xmax, (select pg_current_snapshot())))
+            and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
         order by m.msg_id
         limit $2
         for update skip locked
@@ -1049,7 +1044,7 @@ begin
             and m.vt <= v_ts
             and m.msg_id between v_from and v_to
             and v_plain
-            and (m.xmax = 0 or pgqueue._is_over(m.xmax, (select pg_current_snapshot())))
+            and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
         order by m.msg_id
         limit $2
         for update skip locked
@@ -1092,6 +1087,9 @@ declare
     v_plain boolean;
     v_due bigint[];
 begin
+    if archive then
+        perform from pgmq.%1$I where false;
+    end if;
     if done_ct is null then
         if archive then
             with moved as (
@@ -1155,7 +1153,7 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
             and m.vt <= v_ts
             and m.msg_id >= v_from
             and v_plain
-            and (m.xmax = 0 or pgqueue._is_over(m.xmax, (select pg_current_snapshot())))
+            and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
         order by m.msg_id
         limit $2
         for update skip locked
@@ -1199,6 +1197,9 @@ declare
     v_plain boolean;
     v_due bigint[];
 begin
+    if archive then
+        perform from pgmq.%1$I where false;
+    end if;
     if done_ct is null then
         if archive then
             with moved as (
@@ -1270,7 +1271,7 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
             and m.vt <= v_ts
             and m.msg_id between v_from and v_to
             and v_plain
-            and (m.xmax = 0 or pgqueue._is_over(m.xmax, (select pg_current_snapshot())))
+            and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
         order by m.msg_id
         limit $2
         for update skip locked
@@ -1296,7 +1297,7 @@ returns void
 language plpgsql volatile parallel unsafe
 set enable_seqscan = off
 as $body$
--- Archives or deletes a message for who holds its lease, the delivery number read_ct. A lost lease raises, and so rolls
+-- Archives or deletes a message for whoever holds its lease, the delivery number read_ct. A lost lease raises, and so rolls
 -- back the caller's own work in the same transaction.
 begin
     if archive then
@@ -1363,7 +1364,7 @@ begin
             and m.vt <= v_ts
             and m.msg_id >= v_from
             and v_plain
-            and (m.xmax = 0 or pgqueue._is_over(m.xmax, (select pg_current_snapshot())))
+            and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
         order by m.msg_id
         limit $1
         for update skip locked
@@ -1435,7 +1436,7 @@ begin
             and m.vt <= v_ts
             and m.msg_id between v_from and v_to
             and v_plain
-            and (m.xmax = 0 or pgqueue._is_over(m.xmax, (select pg_current_snapshot())))
+            and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
         order by m.msg_id
         limit $1
         for update skip locked
@@ -1991,26 +1992,6 @@ begin
 end
 $$;
 
-create or replace function pgqueue._cut(
-    p_table text, p_control text, p_span text, p_retention text, p_premake integer
-)
-returns void
-language plpgsql volatile
-set datestyle = 'ISO'
-as $$
--- Records how a partitioned table is cut, and makes its first partitions.
-begin
-    insert into pgqueue.partitioning (table_name, control, span, retention, premake)
-    values (p_table, p_control, trim(p_span), trim(p_retention), p_premake)
-    on conflict on constraint partitioning_pkey do update
-        set control = excluded.control,
-            span = excluded.span,
-            retention = excluded.retention,
-            premake = excluded.premake;
-    perform pgqueue._make_partitions(p_table);
-end
-$$;
-
 create or replace function pgqueue._default_partition(p_table text)
 returns regclass
 language sql stable parallel safe
@@ -2033,7 +2014,7 @@ begin
         delete from pgmq.%1$I m
         where m.msg_id = any($1)
         returning m.msg_id
-    $sql$, 'q_' || pgqueue._table(p_queue_name))
+    $sql$, 'q_' || pgqueue._existing_name(p_queue_name))
     using p_msg_ids;
 end
 $$;
@@ -2087,7 +2068,7 @@ create or replace function pgqueue._drop(p_queue_name text, p_keep_archive boole
 returns boolean
 language plpgsql volatile
 as $$
--- Drops a queue, and its archive unless that is kept; says whether there was one. Tables first: it waits for who uses them.
+-- Drops a queue, and its archive unless that is kept; says whether there was one. Tables first: it waits for whoever uses them.
 declare
     v_name text := lower(p_queue_name);
     v_tables text[];
@@ -2125,7 +2106,7 @@ create or replace function pgqueue._drop_expired(p_table text)
 returns integer
 language plpgsql volatile
 as $$
--- Drops partitions that ended before what is kept, with all that is in them, as pgmq has it. Says how many.
+-- Drops partitions that ended before what is kept, with all that is in them, as in pgmq. Says how many.
 declare
     v_cut record;
     v_newest text := pgqueue._newest_value(p_table);
@@ -2190,6 +2171,30 @@ as $$
         or c.oid = p_relation and c.relkind in ('r', 'i');
 $$;
 
+create or replace function pgqueue._existing_name(p_queue_name text)
+returns text
+language plpgsql stable parallel safe
+as $$
+-- The queue's name in lower case, once it is sure that there is such a queue: a table, never a view. Where it is just being
+-- dropped, pg_relation_is_updatable waits, and finds nothing.
+declare
+    v_name text := lower(p_queue_name);
+begin
+    if p_queue_name is null then
+        raise null_value_not_allowed using message = 'queue name cannot be null';
+    end if;
+    perform pgqueue._check_characters(p_queue_name);
+    if octet_length(v_name) > 61 or not exists (
+        select from pg_catalog.pg_class c
+        where c.oid = to_regclass(format('pgmq.%I', 'q_' || v_name)) and c.relkind in ('r', 'p')
+            and pg_relation_is_updatable(c.oid, false) > 0
+    ) then
+        raise undefined_table using message = format('queue "%s" does not exist', p_queue_name);
+    end if;
+    return v_name;
+end
+$$;
+
 create or replace function pgqueue._filled(p_text text, p_name text)
 returns text
 language plpgsql immutable parallel safe
@@ -2211,7 +2216,7 @@ set enable_seqscan = off
 as $$
 -- The acknowledging half of fetch and complete for a queue that is not compiled; says how many leases still stood.
 declare
-    v_name text := pgqueue._table(p_queue_name);
+    v_name text := pgqueue._existing_name(p_queue_name);
     v_finished bigint;
 begin
     if p_read_cts is null then
@@ -2313,7 +2318,7 @@ create or replace function pgqueue._give_to_owner(p_partition text, p_table text
 returns void
 language plpgsql volatile
 as $$
--- A partition belongs to the owner of its table, whoever made it: else he could not drop it when it is past its retention.
+-- A partition belongs to the owner of its table, whoever made it: else that role could not drop it when it is past its retention.
 declare
     v_owner regrole := (
         select c.relowner from pg_catalog.pg_class c where c.relnamespace = 'pgmq'::regnamespace and c.relname = p_table
@@ -2395,26 +2400,6 @@ begin
 end
 $$;
 
-create or replace function pgqueue._is_over(p_xmax xid, p_snapshot pg_snapshot)
-returns boolean
-language plpgsql stable parallel unsafe
-as $$
--- Whether a row in sight of a query is free of the transaction that locked, changed or deleted it: that one was rolled back
--- before the query began. Where it cannot know, it says yes, and the lock decides: of what this transaction itself may have
--- done, or a subtransaction; and beyond READ COMMITTED, where a changed row is an error. A number of several lockers is
--- read as one of a transaction: mostly one long over; else that row waits for the next walk, a second at most.
-declare
-    v_next bigint := pg_snapshot_xmax(p_snapshot)::text::bigint;
-    v_xmax bigint := p_xmax::text::bigint;
-    -- With the epoch that a row leaves out: the one that is nearest.
-    v_full xid8 := (v_xmax + (((v_next - v_xmax + 2147483648) >> 32) << 32))::text::xid8;
-begin
-    return pg_visible_in_snapshot(v_full, p_snapshot)
-        or (v_full >= pg_current_xact_id_if_assigned()) is true
-        or current_setting('transaction_isolation') <> 'read committed';
-end
-$$;
-
 create or replace function pgqueue._is_partitioned(p_table text)
 returns boolean
 language sql stable parallel safe
@@ -2425,16 +2410,7 @@ as $$
     );
 $$;
 
-create or replace function pgqueue._is_relation(p_name text)
-returns boolean
-language sql stable parallel safe
-as $$
-    select exists (
-        select from pg_catalog.pg_class c where c.relnamespace = 'pgmq'::regnamespace and c.relname = p_name
-    );
-$$;
-
-create or replace function pgqueue._is_split_by_id(p_name text)
+create or replace function pgqueue._is_partitioned_by_id(p_name text)
 returns boolean
 language sql stable parallel safe
 as $$
@@ -2444,6 +2420,15 @@ as $$
         join pg_catalog.pg_partitioned_table p on p.partrelid = c.oid
         join pg_catalog.pg_attribute a on a.attrelid = c.oid and a.attnum = p.partattrs[0]
         where c.relnamespace = 'pgmq'::regnamespace and c.relname = 'q_' || p_name and a.attname = 'msg_id'
+    );
+$$;
+
+create or replace function pgqueue._is_relation(p_name text)
+returns boolean
+language sql stable parallel safe
+as $$
+    select exists (
+        select from pg_catalog.pg_class c where c.relnamespace = 'pgmq'::regnamespace and c.relname = p_name
     );
 $$;
 
@@ -2502,8 +2487,8 @@ language plpgsql volatile
 set lock_timeout = '2s'
 set datestyle = 'ISO'
 as $$
--- Upkeep of one partitioned table. What goes wrong is told, and stops no other table's upkeep. It waits for tables for less
--- than the server's deadlock_timeout, of a second: so it gives way, and never is a caller ended for its sake.
+-- Upkeep of one partitioned table. What goes wrong is told, and stops no other table's upkeep. It waits for a lock for less
+-- than deadlock_timeout, a second: of a deadlock it is this that gives up, never the caller.
 begin
     perform pgqueue._lock_queue(substr(p_table, 3));
     perform set_config('lock_timeout', '500ms', true);
@@ -2554,7 +2539,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 -- Open to all, but only for queues whose table has the trigger that uses it: to put that there takes rights.
 declare
-    v_name text := pgqueue._table(p_name);
+    v_name text := pgqueue._existing_name(p_name);
 begin
     if exists (
         select from pg_trigger t
@@ -2668,6 +2653,26 @@ begin
 end
 $$;
 
+create or replace function pgqueue._may_be_free(p_xmax xid, p_snapshot pg_snapshot)
+returns boolean
+language plpgsql stable parallel unsafe
+as $$
+-- Whether the transaction in a visible row's xmax had ended when the query began: it rolled back, and the row is free to
+-- lock. True also where that cannot be known, and the row lock decides: for what this transaction or a subtransaction may
+-- have done itself, and beyond READ COMMITTED, where a changed row is an error. A multixact id is read as if it were a
+-- transaction id: usually one long ended; if not, the row waits for the next walk, a second at most.
+declare
+    v_next bigint := pg_snapshot_xmax(p_snapshot)::text::bigint;
+    v_xmax bigint := p_xmax::text::bigint;
+    -- With the epoch that a row leaves out: the one that is nearest.
+    v_full xid8 := (v_xmax + (((v_next - v_xmax + 2147483648) >> 32) << 32))::text::xid8;
+begin
+    return pg_visible_in_snapshot(v_full, p_snapshot)
+        or (v_full >= pg_current_xact_id_if_assigned()) is true
+        or current_setting('transaction_isolation') <> 'read committed';
+end
+$$;
+
 create or replace function pgqueue._metrics(
     p_queue_name text, p_name text, p_spill regclass, p_archive_spill regclass
 )
@@ -2715,7 +2720,7 @@ begin
         into v_result
         using p_queue_name, p_spill, v_archived;
     end if;
-    -- After the table, which so is locked. By its function: to plan a scan of the sequence takes half as long as the rest.
+    -- After the table, so that the table is locked first. By its function: to plan a scan of the sequence takes half as long as the rest.
     v_sequence := pg_get_serial_sequence(format('pgmq.%I', 'q_' || p_name), 'msg_id');
     if not has_sequence_privilege(v_sequence, 'select') then
         raise insufficient_privilege using message = 'permission denied for sequence ' || (
@@ -2731,7 +2736,7 @@ create or replace function pgqueue._move_spill(p_table text)
 returns bigint
 language plpgsql volatile
 as $$
--- Moves rows out of the default partition into partitions of their own, ids and leases kept. All others wait meanwhile:
+-- Moves rows out of the default partition (the spill) into partitions of their own, ids and leases kept. All others wait meanwhile:
 -- who waited for a single row would find it gone, and a lighter lock, made stronger later, would end in a deadlock with
 -- every reader. Says how many rows it moved.
 declare
@@ -2877,11 +2882,11 @@ language plpgsql volatile
 as $$
 -- A read of messages that contain p_conditional: it walks the queue, as no index serves every condition.
 declare
-    v_name text := pgqueue._table(p_queue_name);
+    v_name text := pgqueue._existing_name(p_queue_name);
     v_ts timestamptz := clock_timestamp();
 begin
     if p_qty < 0 then
-        -- Whether Postgres says so hangs on the plan.
+        -- Whether Postgres says so depends on the plan.
         raise invalid_row_count_in_limit_clause using message = 'LIMIT must not be negative';
     end if;
     return query execute format($sql$
@@ -2903,6 +2908,26 @@ begin
         order by m.msg_id
     $sql$, 'q_' || v_name)
     using v_ts, v_ts + make_interval(secs => p_vt), p_qty, p_conditional;
+end
+$$;
+
+create or replace function pgqueue._record_partitioning(
+    p_table text, p_control text, p_span text, p_retention text, p_premake integer
+)
+returns void
+language plpgsql volatile
+set datestyle = 'ISO'
+as $$
+-- Records how a table is partitioned, and makes its first partitions.
+begin
+    insert into pgqueue.partitioning (table_name, control, span, retention, premake)
+    values (p_table, p_control, trim(p_span), trim(p_retention), p_premake)
+    on conflict on constraint partitioning_pkey do update
+        set control = excluded.control,
+            span = excluded.span,
+            retention = excluded.retention,
+            premake = excluded.premake;
+    perform pgqueue._make_partitions(p_table);
 end
 $$;
 
@@ -2944,7 +2969,7 @@ declare
     v_name text;
 begin
     perform pgqueue._check_batch(p_msgs, p_headers);
-    v_name := pgqueue._table(p_queue_name);
+    v_name := pgqueue._existing_name(p_queue_name);
     return query execute format($sql$
         insert into pgmq.%1$I (vt, message, headers)
         select coalesce($3, now()), b.message, b.headers
@@ -2967,7 +2992,7 @@ begin
         set vt = $2
         where m.msg_id = any($1)
         returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-    $sql$, 'q_' || pgqueue._table(p_queue_name))
+    $sql$, 'q_' || pgqueue._existing_name(p_queue_name))
     using p_msg_ids, p_vt;
 end
 $$;
@@ -2994,30 +3019,6 @@ exception
     when invalid_datetime_format or datetime_field_overflow or interval_field_overflow then
         raise invalid_parameter_value
             using message = format('"%s" is neither a number of messages nor an interval of time', p_interval);
-end
-$$;
-
-create or replace function pgqueue._table(p_queue_name text)
-returns text
-language plpgsql stable parallel safe
-as $$
--- The queue's name in lower case, once it is sure that there is such a queue: a table, never a view. Where it is just being
--- dropped, pg_relation_is_updatable waits, and finds nothing.
-declare
-    v_name text := lower(p_queue_name);
-begin
-    if p_queue_name is null then
-        raise null_value_not_allowed using message = 'queue name cannot be null';
-    end if;
-    perform pgqueue._check_characters(p_queue_name);
-    if octet_length(v_name) > 61 or not exists (
-        select from pg_catalog.pg_class c
-        where c.oid = to_regclass(format('pgmq.%I', 'q_' || v_name)) and c.relkind in ('r', 'p')
-            and pg_relation_is_updatable(c.oid, false) > 0
-    ) then
-        raise undefined_table using message = format('queue "%s" does not exist', p_queue_name);
-    end if;
-    return v_name;
 end
 $$;
 
@@ -3048,10 +3049,11 @@ security definer
 set search_path = pg_catalog, pg_temp
 set check_function_bodies = off
 as $$
--- Writes into the functions that take a queue's name the calls of the first 32 compiled queues: by text each call would be
--- parsed and planned anew. No more, since a session holds what is written here; which they are decides only what a call
--- costs. Left to the next time where another transaction is at it, installs, or changes those functions. Open to all: what it writes hangs on the
--- queues alone, on names that need no quoting, and into functions of the installation's owner alone, while he may.
+-- Writes into the functions that take a queue's name the calls of the first 32 compiled queues: as dynamic SQL each would be
+-- parsed and planned anew. Only 32, since every session keeps this text in memory; which they are affects speed alone. If
+-- another transaction is doing this already, installs, or changes those functions, it is left to the next time. Open to all:
+-- what it writes depends on the queues alone, on names that need no quoting, and goes into functions of the installation's
+-- owner alone, while that role may write them.
 declare
     v_names text[];
     v_calls text;
@@ -3108,7 +3110,7 @@ begin
     end loop;
 exception
     when internal_error or deadlock_detected then
-        null; -- "tuple concurrently updated": rights on one of them were granted or revoked meanwhile
+        null; -- rights on one of them are granted or revoked meanwhile: "tuple concurrently updated", or a wait for each other
 end
 $$;
 
@@ -3228,7 +3230,7 @@ begin
                 headers jsonb
             ) partition by range (msg_id)
         $ddl$, 'q_' || v_name, 'a_' || v_name);
-        perform pgqueue._cut('a_' || v_name, 'msg_id', partition_interval, retention_interval, leading_partition);
+        perform pgqueue._record_partitioning('a_' || v_name, 'msg_id', partition_interval, retention_interval, leading_partition);
     else
         execute format($ddl$
             create table pgmq.%2$I (
@@ -3242,7 +3244,7 @@ begin
                 headers jsonb
             ) partition by range (archived_at)
         $ddl$, 'q_' || v_name, 'a_' || v_name);
-        perform pgqueue._cut('a_' || v_name, 'archived_at', partition_interval, retention_interval, leading_partition);
+        perform pgqueue._record_partitioning('a_' || v_name, 'archived_at', partition_interval, retention_interval, leading_partition);
     end if;
     perform pgqueue._make_indexes(v_name);
 end
@@ -3264,7 +3266,7 @@ declare
     v_name text;
 begin
     perform pgqueue._lock_queue(queue_name);
-    v_name := pgqueue._table(queue_name);
+    v_name := pgqueue._existing_name(queue_name);
     if not pgqueue._has_index(pgqueue._object_name('q_', v_name, '_fifo_idx'), 'q_' || v_name) then
         perform pgqueue._fire_triggers(v_name);
         execute pgqueue._filled($ddl$
@@ -3385,8 +3387,8 @@ begin
         $ddl$, v_name);
     end if;
     perform pgqueue._make_indexes(v_name);
-    perform pgqueue._cut('q_' || v_name, v_control, partition_interval, retention_interval, premake);
-    perform pgqueue._cut('a_' || v_name, v_archive_control, partition_interval, retention_interval, premake);
+    perform pgqueue._record_partitioning('q_' || v_name, v_control, partition_interval, retention_interval, premake);
+    perform pgqueue._record_partitioning('a_' || v_name, v_archive_control, partition_interval, retention_interval, premake);
     perform pgqueue._register(queue_name);
 end
 $$;
@@ -3455,7 +3457,7 @@ declare
     v_name text;
 begin
     perform pgqueue._lock_queue(queue_name);
-    v_name := pgqueue._table(queue_name);
+    v_name := pgqueue._existing_name(queue_name);
     perform pgqueue._drop_notify_trigger(v_name);
     delete from pgmq.notify_insert_throttle t where lower(t.queue_name) = v_name;
 end
@@ -3579,7 +3581,7 @@ returns pgmq.metrics_result
 language plpgsql volatile
 as $$
 declare
-    v_name text := pgqueue._table(queue_name);
+    v_name text := pgqueue._existing_name(queue_name);
     v_spill regclass;
     v_archive_spill regclass;
 begin
@@ -3599,7 +3601,7 @@ returns setof pgmq.metrics_result
 language plpgsql volatile
 as $$
 -- Of every queue that can be counted without running its owner's code as whoever calls this: as a view in the place of a
--- table would, policies on its rows, and columns of a type of his.
+-- table would, policies on its rows, and columns of a type of the owner's.
 declare
     v_queue record;
 begin
@@ -3706,7 +3708,7 @@ as $$
 -- Deletes all messages; says how many. By truncate where nobody else holds the table and this role may, else row by
 -- row: it never makes readers queue behind a lock that it waits for.
 declare
-    v_name text := pgqueue._table(queue_name);
+    v_name text := pgqueue._existing_name(queue_name);
     v_table text := 'q_' || v_name;
     v_purged bigint;
 begin
@@ -4685,7 +4687,7 @@ declare
     v_is_compiled boolean;
 begin
     perform pgqueue._lock_queue(queue_name);
-    v_name := pgqueue._table(queue_name);
+    v_name := pgqueue._existing_name(queue_name);
     perform pgqueue._check_rights(v_name);
     if has_table_privilege('pgqueue.policy', 'delete') then
         delete from pgqueue.policy p where p.queue_name = v_name and not p.compiled;
@@ -4702,7 +4704,7 @@ create or replace function pgqueue.complete(
 returns void
 language plpgsql volatile
 as $$
--- Archives or deletes a message for who holds its lease, the delivery number read_ct. A lost lease raises PQ001, and so
+-- Archives or deletes a message for whoever holds its lease, the delivery number read_ct. A lost lease raises PQ001, and so
 -- rolls back the caller's own work in the same transaction.
 declare
     v_function text;
@@ -4728,7 +4730,7 @@ as $$
 -- How many messages a queue holds, and how many of those are visible or not. approximate: from the statistics that vacuum
 -- and analyze keep, in no time; ready then means sent without delay and not read yet.
 declare
-    v_name text := pgqueue._table(queue_name);
+    v_name text := pgqueue._existing_name(queue_name);
 begin
     if approximate then
         select
@@ -4759,7 +4761,7 @@ declare
     v_function text;
 begin
     perform pgqueue._lock_queue(queue_name);
-    v_name := pgqueue._table(queue_name);
+    v_name := pgqueue._existing_name(queue_name);
     insert into pgqueue.policy (queue_name, compiled)
     values (v_name, false)
     on conflict on constraint policy_pkey do update set compiled = false;
@@ -4814,7 +4816,7 @@ language plpgsql volatile
 as $$
 -- Upkeep, to be called now and then, twice at once if need be. Partitioned tables: rows that outran their partitions get
 -- ones of their own, partitions are made ahead, and those past their retention are dropped. What goes wrong with one
--- stands in problem, and stops no other. Tables of another owner are left to him: they may run his triggers.
+-- stands in problem, and stops no other. Tables of another owner are left to that role: they may run its triggers.
 declare
     v_table record;
 begin
@@ -4849,7 +4851,7 @@ begin
         where m.msg_id > $1
         order by m.msg_id
         limit $2
-    $sql$, 'q_' || pgqueue._table(queue_name))
+    $sql$, 'q_' || pgqueue._existing_name(queue_name))
     using after_msg_id, qty;
 end
 $$;

@@ -239,7 +239,7 @@ begin
                 headers jsonb
             ) partition by range (msg_id)
         $ddl$, 'q_' || v_name, 'a_' || v_name);
-        perform pgqueue._cut('a_' || v_name, 'msg_id', partition_interval, retention_interval, leading_partition);
+        perform pgqueue._record_partitioning('a_' || v_name, 'msg_id', partition_interval, retention_interval, leading_partition);
     else
         execute format($ddl$
             create table pgmq.%2$I (
@@ -253,7 +253,7 @@ begin
                 headers jsonb
             ) partition by range (archived_at)
         $ddl$, 'q_' || v_name, 'a_' || v_name);
-        perform pgqueue._cut('a_' || v_name, 'archived_at', partition_interval, retention_interval, leading_partition);
+        perform pgqueue._record_partitioning('a_' || v_name, 'archived_at', partition_interval, retention_interval, leading_partition);
     end if;
     perform pgqueue._make_indexes(v_name);
 end
@@ -287,7 +287,7 @@ declare
     v_name text;
 begin
     perform pgqueue._lock_queue(queue_name);
-    v_name := pgqueue._table(queue_name);
+    v_name := pgqueue._existing_name(queue_name);
     if not pgqueue._has_index(pgqueue._object_name('q_', v_name, '_fifo_idx'), 'q_' || v_name) then
         perform pgqueue._fire_triggers(v_name);
         execute pgqueue._filled($ddl$
@@ -421,8 +421,8 @@ begin
         $ddl$, v_name);
     end if;
     perform pgqueue._make_indexes(v_name);
-    perform pgqueue._cut('q_' || v_name, v_control, partition_interval, retention_interval, premake);
-    perform pgqueue._cut('a_' || v_name, v_archive_control, partition_interval, retention_interval, premake);
+    perform pgqueue._record_partitioning('q_' || v_name, v_control, partition_interval, retention_interval, premake);
+    perform pgqueue._record_partitioning('a_' || v_name, v_archive_control, partition_interval, retention_interval, premake);
     perform pgqueue._register(queue_name);
 end
 $_$;
@@ -525,7 +525,7 @@ declare
     v_name text;
 begin
     perform pgqueue._lock_queue(queue_name);
-    v_name := pgqueue._table(queue_name);
+    v_name := pgqueue._existing_name(queue_name);
     perform pgqueue._drop_notify_trigger(v_name);
     delete from pgmq.notify_insert_throttle t where lower(t.queue_name) = v_name;
 end
@@ -703,7 +703,7 @@ CREATE FUNCTION pgmq.metrics(queue_name text) RETURNS pgmq.metrics_result
     LANGUAGE plpgsql
     AS $$
 declare
-    v_name text := pgqueue._table(queue_name);
+    v_name text := pgqueue._existing_name(queue_name);
     v_spill regclass;
     v_archive_spill regclass;
 begin
@@ -729,7 +729,7 @@ CREATE FUNCTION pgmq.metrics_all() RETURNS SETOF pgmq.metrics_result
     LANGUAGE plpgsql
     AS $$
 -- Of every queue that can be counted without running its owner's code as whoever calls this: as a view in the place of a
--- table would, policies on its rows, and columns of a type of his.
+-- table would, policies on its rows, and columns of a type of the owner's.
 declare
     v_queue record;
 begin
@@ -857,7 +857,7 @@ CREATE FUNCTION pgmq.purge_queue(queue_name text) RETURNS bigint
 -- Deletes all messages; says how many. By truncate where nobody else holds the table and this role may, else row by
 -- row: it never makes readers queue behind a lock that it waits for.
 declare
-    v_name text := pgqueue._table(queue_name);
+    v_name text := pgqueue._existing_name(queue_name);
     v_table text := 'q_' || v_name;
     v_purged bigint;
 begin
@@ -2005,7 +2005,7 @@ CREATE FUNCTION pgqueue._archive(p_queue_name text, p_msg_ids bigint[]) RETURNS 
     AS $_$
 -- archive for a queue that is not compiled, and for names that are no queue's.
 declare
-    v_name text := pgqueue._table(p_queue_name);
+    v_name text := pgqueue._existing_name(p_queue_name);
 begin
     return query execute format($sql$
         with moved as (
@@ -2032,8 +2032,8 @@ ALTER FUNCTION pgqueue._archive(p_queue_name text, p_msg_ids bigint[]) OWNER TO 
 CREATE FUNCTION pgqueue._check_archive(p_name text) RETURNS void
     LANGUAGE plpgsql STABLE PARALLEL SAFE
     AS $_$
--- A new queue takes up an archive that bears its name, left by an earlier one. Not the old archive of another queue, which
--- convert_archive_partitioned named so.
+-- A new queue reuses an archive of its name that an earlier queue left, but not one that is the old archive of another
+-- queue, named so by convert_archive_partitioned.
 declare
     v_other text := regexp_replace(p_name, '_old$', '');
 begin
@@ -2227,7 +2227,7 @@ CREATE FUNCTION pgqueue._claim(p_queue_name text, p_vt integer, p_qty integer, p
     AS $_$
 -- read and pop for a queue that is not compiled, and for names that are no queue's. As the compiled due, without a floor.
 declare
-    v_name text := pgqueue._table(p_queue_name);
+    v_name text := pgqueue._existing_name(p_queue_name);
     v_ts timestamptz := clock_timestamp();
     v_most bigint := 33 + p_qty::bigint;
     v_due bigint[];
@@ -2333,7 +2333,7 @@ CREATE FUNCTION pgqueue._claim_grouped(p_queue_name text, p_vt integer, p_qty in
 -- queue. p_way: head (one message a group), rr (in turns), batch (as many as possible of the earliest group). Only the
 -- heads of groups that are taken get locked: another reader goes past them, and waits for none.
 declare
-    v_table text := 'q_' || pgqueue._table(p_queue_name);
+    v_table text := 'q_' || pgqueue._existing_name(p_queue_name);
     v_ts timestamptz := clock_timestamp();
     v_heads bigint[];
     v_head bigint;
@@ -2476,7 +2476,7 @@ declare
     v_sql text;
     v_function text;
     v_walk regclass;
-    v_by_id boolean := pgqueue._is_split_by_id(v_name);
+    v_by_id boolean := pgqueue._is_partitioned_by_id(v_name);
 begin
     perform pgqueue._lock_queue(v_name);
     if strpos(v_name, '$') > 0 or octet_length(v_name) > 47 or not pgqueue._wants_compiling(v_name) then
@@ -2556,8 +2556,8 @@ ALTER FUNCTION pgqueue._compile_as_owner(p_name text) OWNER TO app_owner;
 CREATE FUNCTION pgqueue._compiled_texts(p_grouped boolean, p_by_id boolean) RETURNS TABLE(suffix text, body text)
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     AS $_$
-    -- The compiled functions of a queue as texts for format(), callees first: of one whose messages have groups, of one that
-    -- is partitioned by id. One home: sql/templates/compiled.
+    -- The compiled functions of a queue as texts for format(), callees first. p_grouped: with those for groups; p_by_id: as
+    -- they are where it is partitioned by id. The source is sql/templates/compiled.
     select t.suffix, t.body
     from (values
         ('send', false, null, $text$
@@ -2609,7 +2609,7 @@ as $body$
 -- them. Once a second from the start, else from the last floor on. The floor is the lowest row visible, locked or not.
 -- Gives null where the floor must not be used. Sequences: shared by all sessions, and no rollback touches them.
 declare
-    -- A transaction that has written may see its own takings as gone, and roll them back: it raises the floor only
+    -- A transaction that has written sees messages that it took as gone, and may still roll back: it raises the floor only
     -- where that saves a long walk.
     v_clean boolean := pg_current_xact_id_if_assigned() is null;
     v_us bigint := (date_part('epoch', v_ts) * 1000000)::bigint;
@@ -2644,13 +2644,10 @@ begin
         and m.vt <= v_ahead
     order by m.vt
     limit 1;
-    -- A millisecond of slack, since a sequence holds no timestamptz.
-    v_vt_us := case
-        when coalesce(v_vt, v_ahead) > to_timestamp(0) then date_part('epoch', coalesce(v_vt, v_ahead)) * 1000000 - 1000
-        else 0
-    end;
+    v_vt := coalesce(v_vt, v_ahead);
+    v_vt_us := case when v_vt > to_timestamp(0) then date_part('epoch', v_vt) * 1000000 - 1000 else 0 end;
     if v_walk is null then
-        -- Not in use so far: begin once there is something to gain, dead rows before what is ready or, in 64 pages, what is due.
+        -- Not in use yet: begin once it pays, when 256 ids lie before the first ready row, or the table has 64 pages.
         if not v_clean or coalesce(v_msg_id, 0) < 256 and coalesce(v_size, 0) < 524288 then
             return null;
         end if;
@@ -2661,6 +2658,7 @@ begin
     if v_msg_id < v_floor or v_msg_id > v_floor and v_may_rise then
         perform setval(%23$L::regclass, v_msg_id);
     end if;
+    -- It rises by a tenth of a second at least: each time is a record in the WAL.
     if v_vt_us < v_floor_us or v_vt_us > v_floor_us + 100000 and v_may_rise then
         perform setval(%25$L::regclass, v_vt_us);
     end if;
@@ -2673,8 +2671,8 @@ create or replace function pgqueue.%6$I(v_msg_ids bigint[], v_vt timestamptz)
 returns void
 language plpgsql volatile parallel unsafe
 as $body$
--- Messages made visible by set_vt, or leased for no time, must not lie below the floor until the next walk: that of ready
--- ones, where v_vt makes them such, or that of waiting ones.
+-- Messages made visible by set_vt, or leased for no time, must not lie below the floor until the next walk: the floor of
+-- ready messages if v_vt makes them ready, else that of waiting ones.
 declare
     v_msg_id bigint;
 begin
@@ -2684,11 +2682,8 @@ begin
     if v_msg_id < pg_sequence_last_value(%23$L::regclass) then
         perform setval(%23$L::regclass, v_msg_id);
     end if;
-    if v_vt < to_timestamp(pg_sequence_last_value(%25$L::regclass) / 1000000.0) then
-        perform setval(
-            %25$L::regclass,
-            case when v_vt > to_timestamp(0) then date_part('epoch', v_vt) * 1000000 - 1000 else 0 end::bigint
-        );
+    if v_vt < coalesce(to_timestamp(nullif(pg_sequence_last_value(%25$L::regclass), 0) / 1e6::float8), '-infinity') then
+        perform setval(%25$L::regclass, (case when v_vt > to_timestamp(0) then date_part('epoch', v_vt) * 1000000 - 1000 else 0 end)::bigint);
     end if;
 end
 $body$;
@@ -2707,8 +2702,8 @@ set enable_hashjoin = off
 set enable_mergejoin = off
 set enable_material = off
 as $body$
--- Which messages a read gives, locked, where ready ones are not all that there is to look at: its turn to move the floor,
--- leases that have ended or delays that are over, messages below the floor. The first 32 + qty due ones, longest due first,
+-- The messages that a read gives, locked, when looking at ready ones is not enough: its turn to move the floor, leases that
+-- have ended or delays that are over, messages below the floor. The first 32 + qty due ones, longest due first,
 -- are merged with the ready ones by id as long as that is all of them; they are never rewritten. A read that finds nothing
 -- has looked everywhere: what lies below the floor comes now, not in a second.
 declare
@@ -2834,7 +2829,7 @@ begin
             and m.vt <= v_ts
             and m.msg_id >= v_from
             and v_plain
-            and (m.xmax = 0 or pgqueue._is_over(m.xmax, (select pg_current_snapshot())))
+            and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
         order by m.msg_id
         limit $2
         for update skip locked
@@ -2909,7 +2904,7 @@ begin
             and m.vt <= v_ts
             and m.msg_id between v_from and v_to
             and v_plain
-            and (m.xmax = 0 or pgqueue._is_over(m.xmax, (select pg_current_snapshot())))
+            and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
         order by m.msg_id
         limit $2
         for update skip locked
@@ -2952,6 +2947,9 @@ declare
     v_plain boolean;
     v_due bigint[];
 begin
+    if archive then
+        perform from pgmq.%1$I where false;
+    end if;
     if done_ct is null then
         if archive then
             with moved as (
@@ -3015,7 +3013,7 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
             and m.vt <= v_ts
             and m.msg_id >= v_from
             and v_plain
-            and (m.xmax = 0 or pgqueue._is_over(m.xmax, (select pg_current_snapshot())))
+            and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
         order by m.msg_id
         limit $2
         for update skip locked
@@ -3059,6 +3057,9 @@ declare
     v_plain boolean;
     v_due bigint[];
 begin
+    if archive then
+        perform from pgmq.%1$I where false;
+    end if;
     if done_ct is null then
         if archive then
             with moved as (
@@ -3130,7 +3131,7 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
             and m.vt <= v_ts
             and m.msg_id between v_from and v_to
             and v_plain
-            and (m.xmax = 0 or pgqueue._is_over(m.xmax, (select pg_current_snapshot())))
+            and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
         order by m.msg_id
         limit $2
         for update skip locked
@@ -3156,7 +3157,7 @@ returns void
 language plpgsql volatile parallel unsafe
 set enable_seqscan = off
 as $body$
--- Archives or deletes a message for who holds its lease, the delivery number read_ct. A lost lease raises, and so rolls
+-- Archives or deletes a message for whoever holds its lease, the delivery number read_ct. A lost lease raises, and so rolls
 -- back the caller's own work in the same transaction.
 begin
     if archive then
@@ -3223,7 +3224,7 @@ begin
             and m.vt <= v_ts
             and m.msg_id >= v_from
             and v_plain
-            and (m.xmax = 0 or pgqueue._is_over(m.xmax, (select pg_current_snapshot())))
+            and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
         order by m.msg_id
         limit $1
         for update skip locked
@@ -3295,7 +3296,7 @@ begin
             and m.vt <= v_ts
             and m.msg_id between v_from and v_to
             and v_plain
-            and (m.xmax = 0 or pgqueue._is_over(m.xmax, (select pg_current_snapshot())))
+            and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
         order by m.msg_id
         limit $1
         for update skip locked
@@ -3861,30 +3862,6 @@ $_$;
 ALTER FUNCTION pgqueue._create(p_queue_name text, p_unlogged boolean) OWNER TO app_owner;
 
 --
--- Name: _cut(text, text, text, text, integer); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
---
-
-CREATE FUNCTION pgqueue._cut(p_table text, p_control text, p_span text, p_retention text, p_premake integer) RETURNS void
-    LANGUAGE plpgsql
-    SET "DateStyle" TO 'ISO'
-    AS $$
--- Records how a partitioned table is cut, and makes its first partitions.
-begin
-    insert into pgqueue.partitioning (table_name, control, span, retention, premake)
-    values (p_table, p_control, trim(p_span), trim(p_retention), p_premake)
-    on conflict on constraint partitioning_pkey do update
-        set control = excluded.control,
-            span = excluded.span,
-            retention = excluded.retention,
-            premake = excluded.premake;
-    perform pgqueue._make_partitions(p_table);
-end
-$$;
-
-
-ALTER FUNCTION pgqueue._cut(p_table text, p_control text, p_span text, p_retention text, p_premake integer) OWNER TO app_owner;
-
---
 -- Name: _default_partition(text); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
 --
 
@@ -3915,7 +3892,7 @@ begin
         delete from pgmq.%1$I m
         where m.msg_id = any($1)
         returning m.msg_id
-    $sql$, 'q_' || pgqueue._table(p_queue_name))
+    $sql$, 'q_' || pgqueue._existing_name(p_queue_name))
     using p_msg_ids;
 end
 $_$;
@@ -3985,7 +3962,7 @@ ALTER FUNCTION pgqueue._direct_calls(p_names text[], p_first integer, p_indent t
 CREATE FUNCTION pgqueue._drop(p_queue_name text, p_keep_archive boolean) RETURNS boolean
     LANGUAGE plpgsql
     AS $$
--- Drops a queue, and its archive unless that is kept; says whether there was one. Tables first: it waits for who uses them.
+-- Drops a queue, and its archive unless that is kept; says whether there was one. Tables first: it waits for whoever uses them.
 declare
     v_name text := lower(p_queue_name);
     v_tables text[];
@@ -4029,7 +4006,7 @@ ALTER FUNCTION pgqueue._drop(p_queue_name text, p_keep_archive boolean) OWNER TO
 CREATE FUNCTION pgqueue._drop_expired(p_table text) RETURNS integer
     LANGUAGE plpgsql
     AS $_$
--- Drops partitions that ended before what is kept, with all that is in them, as pgmq has it. Says how many.
+-- Drops partitions that ended before what is kept, with all that is in them, as in pgmq. Says how many.
 declare
     v_cut record;
     v_newest text := pgqueue._newest_value(p_table);
@@ -4110,6 +4087,36 @@ $$;
 ALTER FUNCTION pgqueue._estimated_rows(p_relation regclass) OWNER TO app_owner;
 
 --
+-- Name: _existing_name(text); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
+--
+
+CREATE FUNCTION pgqueue._existing_name(p_queue_name text) RETURNS text
+    LANGUAGE plpgsql STABLE PARALLEL SAFE
+    AS $$
+-- The queue's name in lower case, once it is sure that there is such a queue: a table, never a view. Where it is just being
+-- dropped, pg_relation_is_updatable waits, and finds nothing.
+declare
+    v_name text := lower(p_queue_name);
+begin
+    if p_queue_name is null then
+        raise null_value_not_allowed using message = 'queue name cannot be null';
+    end if;
+    perform pgqueue._check_characters(p_queue_name);
+    if octet_length(v_name) > 61 or not exists (
+        select from pg_catalog.pg_class c
+        where c.oid = to_regclass(format('pgmq.%I', 'q_' || v_name)) and c.relkind in ('r', 'p')
+            and pg_relation_is_updatable(c.oid, false) > 0
+    ) then
+        raise undefined_table using message = format('queue "%s" does not exist', p_queue_name);
+    end if;
+    return v_name;
+end
+$$;
+
+
+ALTER FUNCTION pgqueue._existing_name(p_queue_name text) OWNER TO app_owner;
+
+--
 -- Name: _filled(text, text); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
 --
 
@@ -4137,7 +4144,7 @@ CREATE FUNCTION pgqueue._finish(p_queue_name text, p_msg_ids bigint[], p_read_ct
     AS $_$
 -- The acknowledging half of fetch and complete for a queue that is not compiled; says how many leases still stood.
 declare
-    v_name text := pgqueue._table(p_queue_name);
+    v_name text := pgqueue._existing_name(p_queue_name);
     v_finished bigint;
 begin
     if p_read_cts is null then
@@ -4256,7 +4263,7 @@ ALTER FUNCTION pgqueue._forget(p_name text) OWNER TO app_owner;
 CREATE FUNCTION pgqueue._give_to_owner(p_partition text, p_table text) RETURNS void
     LANGUAGE plpgsql
     AS $$
--- A partition belongs to the owner of its table, whoever made it: else he could not drop it when it is past its retention.
+-- A partition belongs to the owner of its table, whoever made it: else that role could not drop it when it is past its retention.
 declare
     v_owner regrole := (
         select c.relowner from pg_catalog.pg_class c where c.relnamespace = 'pgmq'::regnamespace and c.relname = p_table
@@ -4360,32 +4367,6 @@ $$;
 ALTER FUNCTION pgqueue._has_table(p_prefix text, p_name text) OWNER TO app_owner;
 
 --
--- Name: _is_over(xid, pg_snapshot); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
---
-
-CREATE FUNCTION pgqueue._is_over(p_xmax xid, p_snapshot pg_snapshot) RETURNS boolean
-    LANGUAGE plpgsql STABLE
-    AS $$
--- Whether a row in sight of a query is free of the transaction that locked, changed or deleted it: that one was rolled back
--- before the query began. Where it cannot know, it says yes, and the lock decides: of what this transaction itself may have
--- done, or a subtransaction; and beyond READ COMMITTED, where a changed row is an error. A number of several lockers is
--- read as one of a transaction: mostly one long over; else that row waits for the next walk, a second at most.
-declare
-    v_next bigint := pg_snapshot_xmax(p_snapshot)::text::bigint;
-    v_xmax bigint := p_xmax::text::bigint;
-    -- With the epoch that a row leaves out: the one that is nearest.
-    v_full xid8 := (v_xmax + (((v_next - v_xmax + 2147483648) >> 32) << 32))::text::xid8;
-begin
-    return pg_visible_in_snapshot(v_full, p_snapshot)
-        or (v_full >= pg_current_xact_id_if_assigned()) is true
-        or current_setting('transaction_isolation') <> 'read committed';
-end
-$$;
-
-
-ALTER FUNCTION pgqueue._is_over(p_xmax xid, p_snapshot pg_snapshot) OWNER TO app_owner;
-
---
 -- Name: _is_partitioned(text); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
 --
 
@@ -4402,6 +4383,25 @@ $$;
 ALTER FUNCTION pgqueue._is_partitioned(p_table text) OWNER TO app_owner;
 
 --
+-- Name: _is_partitioned_by_id(text); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
+--
+
+CREATE FUNCTION pgqueue._is_partitioned_by_id(p_name text) RETURNS boolean
+    LANGUAGE sql STABLE PARALLEL SAFE
+    AS $$
+    -- Whether the queue is partitioned by message id.
+    select exists (
+        select from pg_catalog.pg_class c
+        join pg_catalog.pg_partitioned_table p on p.partrelid = c.oid
+        join pg_catalog.pg_attribute a on a.attrelid = c.oid and a.attnum = p.partattrs[0]
+        where c.relnamespace = 'pgmq'::regnamespace and c.relname = 'q_' || p_name and a.attname = 'msg_id'
+    );
+$$;
+
+
+ALTER FUNCTION pgqueue._is_partitioned_by_id(p_name text) OWNER TO app_owner;
+
+--
 -- Name: _is_relation(text); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
 --
 
@@ -4415,25 +4415,6 @@ $$;
 
 
 ALTER FUNCTION pgqueue._is_relation(p_name text) OWNER TO app_owner;
-
---
--- Name: _is_split_by_id(text); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
---
-
-CREATE FUNCTION pgqueue._is_split_by_id(p_name text) RETURNS boolean
-    LANGUAGE sql STABLE PARALLEL SAFE
-    AS $$
-    -- Whether the queue is partitioned by message id.
-    select exists (
-        select from pg_catalog.pg_class c
-        join pg_catalog.pg_partitioned_table p on p.partrelid = c.oid
-        join pg_catalog.pg_attribute a on a.attrelid = c.oid and a.attnum = p.partattrs[0]
-        where c.relnamespace = 'pgmq'::regnamespace and c.relname = 'q_' || p_name and a.attname = 'msg_id'
-    );
-$$;
-
-
-ALTER FUNCTION pgqueue._is_split_by_id(p_name text) OWNER TO app_owner;
 
 --
 -- Name: _leave_partman(text[]); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
@@ -4511,8 +4492,8 @@ CREATE FUNCTION pgqueue._maintain(p_table text) RETURNS TABLE(partitions_made in
     SET lock_timeout TO '2s'
     SET "DateStyle" TO 'ISO'
     AS $$
--- Upkeep of one partitioned table. What goes wrong is told, and stops no other table's upkeep. It waits for tables for less
--- than the server's deadlock_timeout, of a second: so it gives way, and never is a caller ended for its sake.
+-- Upkeep of one partitioned table. What goes wrong is told, and stops no other table's upkeep. It waits for a lock for less
+-- than deadlock_timeout, a second: of a deadlock it is this that gives up, never the caller.
 begin
     perform pgqueue._lock_queue(substr(p_table, 3));
     perform set_config('lock_timeout', '500ms', true);
@@ -4574,7 +4555,7 @@ CREATE FUNCTION pgqueue._make_notified_sequence(p_name text) RETURNS void
     AS $_$
 -- Open to all, but only for queues whose table has the trigger that uses it: to put that there takes rights.
 declare
-    v_name text := pgqueue._table(p_name);
+    v_name text := pgqueue._existing_name(p_name);
 begin
     if exists (
         select from pg_trigger t
@@ -4710,6 +4691,32 @@ $_$;
 ALTER FUNCTION pgqueue._make_sequences(p_name text, p_suffixes text[]) OWNER TO app_owner;
 
 --
+-- Name: _may_be_free(xid, pg_snapshot); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
+--
+
+CREATE FUNCTION pgqueue._may_be_free(p_xmax xid, p_snapshot pg_snapshot) RETURNS boolean
+    LANGUAGE plpgsql STABLE
+    AS $$
+-- Whether the transaction in a visible row's xmax had ended when the query began: it rolled back, and the row is free to
+-- lock. True also where that cannot be known, and the row lock decides: for what this transaction or a subtransaction may
+-- have done itself, and beyond READ COMMITTED, where a changed row is an error. A multixact id is read as if it were a
+-- transaction id: usually one long ended; if not, the row waits for the next walk, a second at most.
+declare
+    v_next bigint := pg_snapshot_xmax(p_snapshot)::text::bigint;
+    v_xmax bigint := p_xmax::text::bigint;
+    -- With the epoch that a row leaves out: the one that is nearest.
+    v_full xid8 := (v_xmax + (((v_next - v_xmax + 2147483648) >> 32) << 32))::text::xid8;
+begin
+    return pg_visible_in_snapshot(v_full, p_snapshot)
+        or (v_full >= pg_current_xact_id_if_assigned()) is true
+        or current_setting('transaction_isolation') <> 'read committed';
+end
+$$;
+
+
+ALTER FUNCTION pgqueue._may_be_free(p_xmax xid, p_snapshot pg_snapshot) OWNER TO app_owner;
+
+--
 -- Name: _metrics(text, text, regclass, regclass); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
 --
 
@@ -4757,7 +4764,7 @@ begin
         into v_result
         using p_queue_name, p_spill, v_archived;
     end if;
-    -- After the table, which so is locked. By its function: to plan a scan of the sequence takes half as long as the rest.
+    -- After the table, so that the table is locked first. By its function: to plan a scan of the sequence takes half as long as the rest.
     v_sequence := pg_get_serial_sequence(format('pgmq.%I', 'q_' || p_name), 'msg_id');
     if not has_sequence_privilege(v_sequence, 'select') then
         raise insufficient_privilege using message = 'permission denied for sequence ' || (
@@ -4779,7 +4786,7 @@ ALTER FUNCTION pgqueue._metrics(p_queue_name text, p_name text, p_spill regclass
 CREATE FUNCTION pgqueue._move_spill(p_table text) RETURNS bigint
     LANGUAGE plpgsql
     AS $_$
--- Moves rows out of the default partition into partitions of their own, ids and leases kept. All others wait meanwhile:
+-- Moves rows out of the default partition (the spill) into partitions of their own, ids and leases kept. All others wait meanwhile:
 -- who waited for a single row would find it gone, and a lighter lock, made stronger later, would end in a deadlock with
 -- every reader. Says how many rows it moved.
 declare
@@ -4967,11 +4974,11 @@ CREATE FUNCTION pgqueue._read_where(p_queue_name text, p_vt integer, p_qty integ
     AS $_$
 -- A read of messages that contain p_conditional: it walks the queue, as no index serves every condition.
 declare
-    v_name text := pgqueue._table(p_queue_name);
+    v_name text := pgqueue._existing_name(p_queue_name);
     v_ts timestamptz := clock_timestamp();
 begin
     if p_qty < 0 then
-        -- Whether Postgres says so hangs on the plan.
+        -- Whether Postgres says so depends on the plan.
         raise invalid_row_count_in_limit_clause using message = 'LIMIT must not be negative';
     end if;
     return query execute format($sql$
@@ -4998,6 +5005,30 @@ $_$;
 
 
 ALTER FUNCTION pgqueue._read_where(p_queue_name text, p_vt integer, p_qty integer, p_conditional jsonb) OWNER TO app_owner;
+
+--
+-- Name: _record_partitioning(text, text, text, text, integer); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
+--
+
+CREATE FUNCTION pgqueue._record_partitioning(p_table text, p_control text, p_span text, p_retention text, p_premake integer) RETURNS void
+    LANGUAGE plpgsql
+    SET "DateStyle" TO 'ISO'
+    AS $$
+-- Records how a table is partitioned, and makes its first partitions.
+begin
+    insert into pgqueue.partitioning (table_name, control, span, retention, premake)
+    values (p_table, p_control, trim(p_span), trim(p_retention), p_premake)
+    on conflict on constraint partitioning_pkey do update
+        set control = excluded.control,
+            span = excluded.span,
+            retention = excluded.retention,
+            premake = excluded.premake;
+    perform pgqueue._make_partitions(p_table);
+end
+$$;
+
+
+ALTER FUNCTION pgqueue._record_partitioning(p_table text, p_control text, p_span text, p_retention text, p_premake integer) OWNER TO app_owner;
 
 --
 -- Name: _register(text); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
@@ -5050,7 +5081,7 @@ declare
     v_name text;
 begin
     perform pgqueue._check_batch(p_msgs, p_headers);
-    v_name := pgqueue._table(p_queue_name);
+    v_name := pgqueue._existing_name(p_queue_name);
     return query execute format($sql$
         insert into pgmq.%1$I (vt, message, headers)
         select coalesce($3, now()), b.message, b.headers
@@ -5079,7 +5110,7 @@ begin
         set vt = $2
         where m.msg_id = any($1)
         returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-    $sql$, 'q_' || pgqueue._table(p_queue_name))
+    $sql$, 'q_' || pgqueue._existing_name(p_queue_name))
     using p_msg_ids, p_vt;
 end
 $_$;
@@ -5119,36 +5150,6 @@ $$;
 ALTER FUNCTION pgqueue._span(p_interval text) OWNER TO app_owner;
 
 --
--- Name: _table(text); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
---
-
-CREATE FUNCTION pgqueue._table(p_queue_name text) RETURNS text
-    LANGUAGE plpgsql STABLE PARALLEL SAFE
-    AS $$
--- The queue's name in lower case, once it is sure that there is such a queue: a table, never a view. Where it is just being
--- dropped, pg_relation_is_updatable waits, and finds nothing.
-declare
-    v_name text := lower(p_queue_name);
-begin
-    if p_queue_name is null then
-        raise null_value_not_allowed using message = 'queue name cannot be null';
-    end if;
-    perform pgqueue._check_characters(p_queue_name);
-    if octet_length(v_name) > 61 or not exists (
-        select from pg_catalog.pg_class c
-        where c.oid = to_regclass(format('pgmq.%I', 'q_' || v_name)) and c.relkind in ('r', 'p')
-            and pg_relation_is_updatable(c.oid, false) > 0
-    ) then
-        raise undefined_table using message = format('queue "%s" does not exist', p_queue_name);
-    end if;
-    return v_name;
-end
-$$;
-
-
-ALTER FUNCTION pgqueue._table(p_queue_name text) OWNER TO app_owner;
-
---
 -- Name: _wants_compiling(text); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
 --
 
@@ -5183,10 +5184,11 @@ CREATE FUNCTION pgqueue._write_direct_calls() RETURNS void
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET check_function_bodies TO 'off'
     AS $_$
--- Writes into the functions that take a queue's name the calls of the first 32 compiled queues: by text each call would be
--- parsed and planned anew. No more, since a session holds what is written here; which they are decides only what a call
--- costs. Left to the next time where another transaction is at it, installs, or changes those functions. Open to all: what it writes hangs on the
--- queues alone, on names that need no quoting, and into functions of the installation's owner alone, while he may.
+-- Writes into the functions that take a queue's name the calls of the first 32 compiled queues: as dynamic SQL each would be
+-- parsed and planned anew. Only 32, since every session keeps this text in memory; which they are affects speed alone. If
+-- another transaction is doing this already, installs, or changes those functions, it is left to the next time. Open to all:
+-- what it writes depends on the queues alone, on names that need no quoting, and goes into functions of the installation's
+-- owner alone, while that role may write them.
 declare
     v_names text[];
     v_calls text;
@@ -5243,7 +5245,7 @@ begin
     end loop;
 exception
     when internal_error or deadlock_detected then
-        null; -- "tuple concurrently updated": rights on one of them were granted or revoked meanwhile
+        null; -- rights on one of them are granted or revoked meanwhile: "tuple concurrently updated", or a wait for each other
 end
 $_$;
 
@@ -5264,7 +5266,7 @@ declare
     v_is_compiled boolean;
 begin
     perform pgqueue._lock_queue(queue_name);
-    v_name := pgqueue._table(queue_name);
+    v_name := pgqueue._existing_name(queue_name);
     perform pgqueue._check_rights(v_name);
     if has_table_privilege('pgqueue.policy', 'delete') then
         delete from pgqueue.policy p where p.queue_name = v_name and not p.compiled;
@@ -5285,7 +5287,7 @@ ALTER FUNCTION pgqueue.compile(queue_name text) OWNER TO app_owner;
 CREATE FUNCTION pgqueue.complete(queue_name text, msg_id bigint, read_ct integer, archive boolean DEFAULT true) RETURNS void
     LANGUAGE plpgsql
     AS $_$
--- Archives or deletes a message for who holds its lease, the delivery number read_ct. A lost lease raises PQ001, and so
+-- Archives or deletes a message for whoever holds its lease, the delivery number read_ct. A lost lease raises PQ001, and so
 -- rolls back the caller's own work in the same transaction.
 declare
     v_function text;
@@ -5320,7 +5322,7 @@ CREATE FUNCTION pgqueue.counts(queue_name text, approximate boolean DEFAULT fals
 -- How many messages a queue holds, and how many of those are visible or not. approximate: from the statistics that vacuum
 -- and analyze keep, in no time; ready then means sent without delay and not read yet.
 declare
-    v_name text := pgqueue._table(queue_name);
+    v_name text := pgqueue._existing_name(queue_name);
 begin
     if approximate then
         select
@@ -5356,7 +5358,7 @@ declare
     v_function text;
 begin
     perform pgqueue._lock_queue(queue_name);
-    v_name := pgqueue._table(queue_name);
+    v_name := pgqueue._existing_name(queue_name);
     insert into pgqueue.policy (queue_name, compiled)
     values (v_name, false)
     on conflict on constraint policy_pkey do update set compiled = false;
@@ -5418,7 +5420,7 @@ CREATE FUNCTION pgqueue.maintain() RETURNS TABLE(table_name text, partitions_mad
     AS $$
 -- Upkeep, to be called now and then, twice at once if need be. Partitioned tables: rows that outran their partitions get
 -- ones of their own, partitions are made ahead, and those past their retention are dropped. What goes wrong with one
--- stands in problem, and stops no other. Tables of another owner are left to him: they may run his triggers.
+-- stands in problem, and stops no other. Tables of another owner are left to that role: they may run its triggers.
 declare
     v_table record;
 begin
@@ -5506,7 +5508,7 @@ CREATE FUNCTION pgqueue."orders$complete"(msg_id bigint, read_ct integer, archiv
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     AS $_$
--- Archives or deletes a message for who holds its lease, the delivery number read_ct. A lost lease raises, and so rolls
+-- Archives or deletes a message for whoever holds its lease, the delivery number read_ct. A lost lease raises, and so rolls
 -- back the caller's own work in the same transaction.
 begin
     if archive then
@@ -5586,8 +5588,8 @@ CREATE FUNCTION pgqueue."orders$due"(v_ts timestamp with time zone, v_until time
     SET enable_mergejoin TO 'off'
     SET enable_material TO 'off'
     AS $_$
--- Which messages a read gives, locked, where ready ones are not all that there is to look at: its turn to move the floor,
--- leases that have ended or delays that are over, messages below the floor. The first 32 + qty due ones, longest due first,
+-- The messages that a read gives, locked, when looking at ready ones is not enough: its turn to move the floor, leases that
+-- have ended or delays that are over, messages below the floor. The first 32 + qty due ones, longest due first,
 -- are merged with the ready ones by id as long as that is all of them; they are never rewritten. A read that finds nothing
 -- has looked everywhere: what lies below the floor comes now, not in a second.
 declare
@@ -5689,6 +5691,9 @@ declare
     v_plain boolean;
     v_due bigint[];
 begin
+    if archive then
+        perform from pgmq.q_orders where false;
+    end if;
     if done_ct is null then
         if archive then
             with moved as (
@@ -5752,7 +5757,7 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
             and m.vt <= v_ts
             and m.msg_id >= v_from
             and v_plain
-            and (m.xmax = 0 or pgqueue._is_over(m.xmax, (select pg_current_snapshot())))
+            and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
         order by m.msg_id
         limit $2
         for update skip locked
@@ -5789,7 +5794,7 @@ CREATE FUNCTION pgqueue."orders$floor"(v_ts timestamp with time zone) RETURNS bi
 -- them. Once a second from the start, else from the last floor on. The floor is the lowest row visible, locked or not.
 -- Gives null where the floor must not be used. Sequences: shared by all sessions, and no rollback touches them.
 declare
-    -- A transaction that has written may see its own takings as gone, and roll them back: it raises the floor only
+    -- A transaction that has written sees messages that it took as gone, and may still roll back: it raises the floor only
     -- where that saves a long walk.
     v_clean boolean := pg_current_xact_id_if_assigned() is null;
     v_us bigint := (date_part('epoch', v_ts) * 1000000)::bigint;
@@ -5824,13 +5829,10 @@ begin
         and m.vt <= v_ahead
     order by m.vt
     limit 1;
-    -- A millisecond of slack, since a sequence holds no timestamptz.
-    v_vt_us := case
-        when coalesce(v_vt, v_ahead) > to_timestamp(0) then date_part('epoch', coalesce(v_vt, v_ahead)) * 1000000 - 1000
-        else 0
-    end;
+    v_vt := coalesce(v_vt, v_ahead);
+    v_vt_us := case when v_vt > to_timestamp(0) then date_part('epoch', v_vt) * 1000000 - 1000 else 0 end;
     if v_walk is null then
-        -- Not in use so far: begin once there is something to gain, dead rows before what is ready or, in 64 pages, what is due.
+        -- Not in use yet: begin once it pays, when 256 ids lie before the first ready row, or the table has 64 pages.
         if not v_clean or coalesce(v_msg_id, 0) < 256 and coalesce(v_size, 0) < 524288 then
             return null;
         end if;
@@ -5841,6 +5843,7 @@ begin
     if v_msg_id < v_floor or v_msg_id > v_floor and v_may_rise then
         perform setval('pgqueue."orders$floor_id"'::regclass, v_msg_id);
     end if;
+    -- It rises by a tenth of a second at least: each time is a record in the WAL.
     if v_vt_us < v_floor_us or v_vt_us > v_floor_us + 100000 and v_may_rise then
         perform setval('pgqueue."orders$floor_vt"'::regclass, v_vt_us);
     end if;
@@ -6054,8 +6057,8 @@ ALTER FUNCTION pgqueue."orders$heads"(v_ts timestamp with time zone, v_qty integ
 CREATE FUNCTION pgqueue."orders$lower_floor"(v_msg_ids bigint[], v_vt timestamp with time zone) RETURNS void
     LANGUAGE plpgsql
     AS $_$
--- Messages made visible by set_vt, or leased for no time, must not lie below the floor until the next walk: that of ready
--- ones, where v_vt makes them such, or that of waiting ones.
+-- Messages made visible by set_vt, or leased for no time, must not lie below the floor until the next walk: the floor of
+-- ready messages if v_vt makes them ready, else that of waiting ones.
 declare
     v_msg_id bigint;
 begin
@@ -6065,11 +6068,8 @@ begin
     if v_msg_id < pg_sequence_last_value('pgqueue."orders$floor_id"'::regclass) then
         perform setval('pgqueue."orders$floor_id"'::regclass, v_msg_id);
     end if;
-    if v_vt < to_timestamp(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass) / 1000000.0) then
-        perform setval(
-            'pgqueue."orders$floor_vt"'::regclass,
-            case when v_vt > to_timestamp(0) then date_part('epoch', v_vt) * 1000000 - 1000 else 0 end::bigint
-        );
+    if v_vt < coalesce(to_timestamp(nullif(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0) / 1e6::float8), '-infinity') then
+        perform setval('pgqueue."orders$floor_vt"'::regclass, (case when v_vt > to_timestamp(0) then date_part('epoch', v_vt) * 1000000 - 1000 else 0 end)::bigint);
     end if;
 end
 $_$;
@@ -6123,7 +6123,7 @@ begin
             and m.vt <= v_ts
             and m.msg_id >= v_from
             and v_plain
-            and (m.xmax = 0 or pgqueue._is_over(m.xmax, (select pg_current_snapshot())))
+            and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
         order by m.msg_id
         limit $1
         for update skip locked
@@ -6192,7 +6192,7 @@ begin
             and m.vt <= v_ts
             and m.msg_id >= v_from
             and v_plain
-            and (m.xmax = 0 or pgqueue._is_over(m.xmax, (select pg_current_snapshot())))
+            and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
         order by m.msg_id
         limit $2
         for update skip locked
@@ -6505,7 +6505,7 @@ begin
         where m.msg_id > $1
         order by m.msg_id
         limit $2
-    $sql$, 'q_' || pgqueue._table(queue_name))
+    $sql$, 'q_' || pgqueue._existing_name(queue_name))
     using after_msg_id, qty;
 end
 $_$;

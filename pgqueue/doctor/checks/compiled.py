@@ -16,7 +16,7 @@ AT_ONCE = 100
 _UNLIKE = """
 select m.key, t.suffix, p.oid is null as missing
 from unnest(%s::text[]) as m (key)
-cross join lateral pgqueue._compiled_texts(pgqueue._has_fifo_index(m.key), pgqueue._is_split_by_id(m.key)) t
+cross join lateral pgqueue._compiled_texts(pgqueue._has_fifo_index(m.key), pgqueue._is_partitioned_by_id(m.key)) t
 left join pg_proc p
     on p.pronamespace = (select n.oid from pg_namespace n where n.nspname = 'pgqueue')
     and p.proname = m.key || '$' || t.suffix
