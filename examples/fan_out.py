@@ -1,6 +1,8 @@
 """Fan-out by topics: one message to every queue that has asked for its kind.
 
-    PGQUEUE_DSN=postgresql://… python examples/fan_out.py
+    export PGQUEUE_DSN=postgresql://…
+    pgqueue install
+    python examples/fan_out.py
 
 A pattern is words with dots between; * is one word, # any number. Each queue gets a copy of its own, reads it
 in its own time and finishes it without the others noticing.

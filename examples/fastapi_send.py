@@ -1,7 +1,9 @@
 """A FastAPI service that answers at once and leaves the work to a queue.
 
     pip install '.[binary]' 'sqlalchemy[asyncio]' fastapi uvicorn
-    PGQUEUE_DSN=postgresql://… uvicorn --app-dir examples fastapi_send:app
+    export PGQUEUE_DSN=postgresql://…
+    pgqueue install
+    uvicorn --app-dir examples fastapi_send:app
     curl -X POST localhost:8000/orders -H 'content-type: application/json' -d '{"customer": "Ada"}'
 
 The order and its message are committed together, before the answer goes out.

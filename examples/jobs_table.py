@@ -13,6 +13,7 @@ The server is PGQUEUE_DSN, else a private Postgres. Schema, table and queues are
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -91,6 +92,7 @@ def prepare() -> None:
 
 
 def main() -> None:
+    logging.basicConfig(format="%(levelname)s %(message)s")  # what failed, on stderr
     prepare()
     waiting = threading.Thread(target=worker.run)
     waiting.start()  # on an empty queue

@@ -1,7 +1,9 @@
 """The outbox without an outbox: an order and its message in one SQLAlchemy transaction.
 
     pip install '.[binary]' sqlalchemy
-    PGQUEUE_DSN=postgresql://… python examples/outbox_sqlalchemy.py
+    export PGQUEUE_DSN=postgresql://…
+    pgqueue install
+    python examples/outbox_sqlalchemy.py
 
 Either both are committed or neither is. There is no second connection, no table of our own to poll and no
 process that carries messages over.

@@ -1,6 +1,8 @@
 """Push, pop, defer, complete: three messages, of which only one is wanted now.
 
-    PGQUEUE_DSN=postgresql://… python examples/pushpop.py
+    export PGQUEUE_DSN=postgresql://…
+    pgqueue install
+    python examples/pushpop.py
 
 To pop a message here is to take it for half a minute. Whoever dies with it loses nothing: it comes again.
 """

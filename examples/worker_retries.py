@@ -8,6 +8,7 @@ The server is PGQUEUE_DSN, else a private Postgres. Its schema and queues are ma
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from typing import Any
@@ -59,6 +60,7 @@ def prepare() -> None:
 
 
 def main() -> None:
+    logging.basicConfig(format="%(levelname)s %(message)s")  # what failed, on stderr
     prepare()
     with Client(DSN) as client:
         mail = client.queue("mail")

@@ -29,7 +29,7 @@ class BadValue(PgqueueError):
 
 
 class BadMessage(BadValue):
-    """A message or its headers are not JSON."""
+    """A message or its headers are not JSON, or a body is not one that its codec can decode."""
 
 
 class Refused(PgqueueError):

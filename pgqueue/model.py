@@ -103,14 +103,16 @@ class MessageRecord(Generic[T]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, MessageRecord):
             return NotImplemented
-        return self.queue.name == other.queue.name and self._columns() == other._columns()
+        return self.queue.name == other.queue.name and columns_of(self) == columns_of(other)
 
     def __hash__(self) -> int:
         return hash((self.msg_id, self.read_ct))
 
-    def _columns(self) -> tuple[Any, ...]:
-        times = (self.enqueued_at, self.last_read_at, self.vt)
-        return (self.msg_id, self.read_ct, *times, self.text, self.headers_text)
+
+def columns_of(message: MessageRecord[Any]) -> tuple[Any, ...]:
+    """The values of COLUMNS, body and headers as text."""
+    times = (message.enqueued_at, message.last_read_at, message.vt)
+    return (message.msg_id, message.read_ct, *times, message.text, message.headers_text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,14 @@ from .errors import BadName
 MAX_CHARACTERS = 47
 #: Longest queue name in bytes once lower-cased: the table `q_NAME` must fit Postgres's 63.
 MAX_BYTES = 61
-#: Longest name in bytes that is compiled: `NAME$archive_batch` and its like must fit 63.
+#: Longest name in bytes that is compiled: `NAME$read_grouped_rr`, the longest of its functions, must fit 63.
 MAX_COMPILED_BYTES = 47
+
+#: The pgmq whose behaviour this package has.
+PGMQ_VERSION = "1.13.1"
+#: The official client's wheel, whose pgmq.sql is pgmq's own, and the version of that.
+PGMQ_WHEEL = "pgmq==1.1.4"
+PGMQ_WHEEL_VERSION = "1.13.0"
 
 #: The compiled functions of a queue, in the order in which they are made: callees first.
 FUNCTIONS = (
@@ -38,11 +44,12 @@ FUNCTIONS = (
     "set_vt",
     "set_vt_batch",
 )
-#: The compiled functions of a queue that has a FIFO index.
+#: The compiled functions of a queue that has a FIFO index. `grouped_head` is short: `$read_grouped_head` would not fit.
 GROUPED_FUNCTIONS = ("heads", "read_grouped", "read_grouped_rr", "grouped_head")
 #: The compiled functions that differ where a queue is partitioned by message id.
 PARTITIONED_FUNCTIONS = ("read", "fetch", "pop")
-#: The sequences that hold where live rows begin (design: the floor), and when this was last looked up.
+#: The sequences that hold where live rows begin (sql/templates/compiled/floor.sql.jinja), and when this was last looked
+#: up.
 FLOOR_SEQUENCES = ("floor_id", "floor_vt", "walk")
 #: The sequence that holds when listeners were last notified.
 NOTIFY_SEQUENCE = "notified"
@@ -82,6 +89,16 @@ def object_name(prefix: str, name: str, suffix: str) -> str:
 def as_cut(name: str) -> str:
     """A name as Postgres cuts it to 63 bytes."""
     return name.encode()[:63].decode(errors="ignore")
+
+
+def quoted(name: str) -> str:
+    """A name as an identifier in SQL text, in double quotes."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def table_of(queue_name: str) -> str:
+    """The table of a queue in SQL text, by any name, also one that is not legal."""
+    return f"pgmq.{quoted(f'q_{lower(queue_name)}')}"
 
 
 def lower(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.resources
 import re
 from dataclasses import dataclass
 from functools import cache
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from jinja2 import Environment
 
-from .names import FUNCTIONS, GROUPED_FUNCTIONS, PARTITIONED_FUNCTIONS, tidy
+from .names import FUNCTIONS, GROUPED_FUNCTIONS, PARTITIONED_FUNCTIONS, PGMQ_VERSION, tidy
 from .sqltext import (
     Fragment,
     dynamic_queue,
@@ -99,6 +100,14 @@ def package_version() -> str:
     return version("pgqueue")
 
 
+def pgmq_wheel_sql() -> str | None:
+    """pgmq's own SQL, from its official client's wheel (`PGMQ_WHEEL`); None where that is not installed."""
+    try:
+        return (importlib.resources.files("pgmq") / "sql" / "pgmq.sql").read_text(encoding="utf-8")
+    except (ModuleNotFoundError, FileNotFoundError):
+        return None
+
+
 @cache
 def _jinja() -> Environment:
     jinja = environment()
@@ -115,6 +124,7 @@ def _jinja() -> Environment:
         ],
         schema_version=steps[-1].id,
         package_version=literal(package_version()),
+        pgmq_version=literal(PGMQ_VERSION),
     )
     return jinja
 

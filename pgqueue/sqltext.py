@@ -16,7 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from .errors import TemplateError
-from .names import FLOOR_SEQUENCES, FUNCTIONS, GROUPED_FUNCTIONS, NOTIFY_SEQUENCE, QueueNames, object_name
+from .names import FLOOR_SEQUENCES, FUNCTIONS, GROUPED_FUNCTIONS, QueueNames, object_name, quoted
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def ident(*parts: str) -> Fragment:
 
 
 def _quoted(part: str) -> str:
-    return part if re.fullmatch("[a-z_][a-z0-9_]*", part) else '"' + part.replace('"', '""') + '"'
+    return part if re.fullmatch("[a-z_][a-z0-9_]*", part) else quoted(part)
 
 
 def literal(value: str) -> Fragment:
@@ -83,7 +83,6 @@ class Queue:
             raise AttributeError(name) from None
 
 
-SEQUENCES = (*FLOOR_SEQUENCES, NOTIFY_SEQUENCE)
 INDEXES = {
     "ready_index": ("q_", "_ready_idx"),
     "waiting_index": ("q_", "_waiting_idx"),
@@ -116,17 +115,17 @@ def static_queue(names: QueueNames) -> Queue:
     fragments = {"table": ident("pgmq", names.table), "archive_table": ident("pgmq", names.archive)}
     for suffix in (*FUNCTIONS, *GROUPED_FUNCTIONS):
         fragments[suffix] = ident("pgqueue", names.part(suffix))
-    for suffix in SEQUENCES:
+    for suffix in FLOOR_SEQUENCES:
         sequence = ident("pgqueue", names.part(suffix))
-        fragments[f"{suffix}_sequence"] = sequence
         fragments[suffix] = Fragment(f"{literal(sequence.text)}::regclass")
+    fragments["table_text"] = literal(fragments["table"].text)
     for index, (prefix, suffix) in INDEXES.items():
         fragments[index] = ident(object_name(prefix, names.name, suffix))
     return Queue({part: without_breaks(fragment) for part, fragment in fragments.items()})
 
 
 def dynamic_queue() -> Queue:
-    """A queue whose names are arguments of `format()`: `pgmq.%1$I`, `pgqueue.%3$I`, `%15$L::regclass`.
+    """A queue whose names are arguments of `format()`: `pgmq.%1$I`, `pgqueue.%3$I`, `%22$L::regclass`.
 
     `arguments` is the list to give to `format()` after the text, in terms of `v_name`, the queue's name in
     lower case.
@@ -141,11 +140,11 @@ def dynamic_queue() -> Queue:
     for suffix in (*FUNCTIONS, *GROUPED_FUNCTIONS):
         number = argument(f"v_name || '${suffix}'")
         fragments[suffix] = Fragment(f"pgqueue.%{number}$I")
-    for suffix in SEQUENCES:
-        number = argument(f"v_name || '${suffix}'")
-        fragments[f"{suffix}_sequence"] = Fragment(f"pgqueue.%{number}$I")
+    for suffix in FLOOR_SEQUENCES:
         number = argument(f"'pgqueue.' || quote_ident(v_name || '${suffix}')")
         fragments[suffix] = Fragment(f"%{number}$L::regclass")
+    number = argument("'pgmq.' || quote_ident('q_' || v_name)")
+    fragments["table_text"] = Fragment(f"%{number}$L")
     for index, (prefix, suffix) in INDEXES.items():
         number = argument(f"pgqueue._object_name({literal(prefix)}, v_name, {literal(suffix)})")
         fragments[index] = Fragment(f"%{number}$I")

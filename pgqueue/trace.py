@@ -112,7 +112,7 @@ def _links(messages: Iterable[HasHeaders]) -> list[Any]:
     for message in messages:
         try:
             headers = message.headers
-        except BadMessage:  # who asks for them is told
+        except BadMessage:  # whoever asks for them is told
             continue
         if isinstance(headers, Mapping):
             sent = {name: value for name, value in headers.items() if isinstance(value, str)}

@@ -6,20 +6,18 @@ Whether bodies agree with the catalogue is plpgsql_check's question: tests/test_
 
 from __future__ import annotations
 
-import argparse
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pglast
+from generated import ROOT
 from pglast import ast
 from pglast.visitors import Visitor
 
-ROOT = Path(__file__).resolve().parent.parent
 RENDERED = ROOT / "sql" / "rendered" / "pgqueue.sql"
 
 #: Citus refuses these inside an UPDATE, and an index cannot serve a comparison with them.
@@ -295,11 +293,6 @@ def scripts() -> Iterator[tuple[str, str]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--check", action="store_true", help="the same: this tool writes nothing")
-    parser.parse_args()
     clean = True
     findings: list[Finding] = []
     for name, text in scripts():

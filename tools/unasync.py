@@ -16,7 +16,8 @@ import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from generated import ROOT
+
 FOLDERS = ("pgqueue/_async", "tests/_async")
 BY_HAND = ("_compat.py", "conftest.py", "__init__.py")
 

@@ -34,9 +34,9 @@ class AsyncMessage(MessageRecord[T]):
         return await self.queue.delete(self.msg_id)
 
     async def complete(self, *, archive: bool = True) -> None:
-        """Archive or delete it, if this delivery still holds its lease. Raises LostLease.
+        """Archive it, or delete it with archive=False, if this delivery still holds its lease.
 
-        In a transaction with the work that was done for it, a lost lease rolls that work back.
+        Raises LostLease: in a transaction with the work that was done for it, that rolls the work back.
         """
         await self.queue.complete(self, archive=archive)
 

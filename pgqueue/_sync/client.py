@@ -210,13 +210,19 @@ class Client:
     def create_partitioned(
         self, queue_name: str, partition_interval: str = "10000", retention_interval: str = "100000"
     ) -> None:
-        """Make a queue in partitions of so many messages ("10000") or of a time ("1 day"). Raises BadName."""
+        """Make a queue in partitions of so many messages ("10000") or of a time ("1 day"). Raises BadName.
+
+        How many are made ahead, premake, can be given in SQL only.
+        """
         self.run(statements.create_partitioned(queue_name, partition_interval, retention_interval))
 
     def convert_archive_partitioned(
         self, queue_name: str, partition_interval: str = "10000", retention_interval: str = "100000"
     ) -> None:
-        """Cut the archive of a queue into partitions; the old one stays beside it as a_NAME_old."""
+        """Cut the archive of a queue into partitions; the old one stays beside it as a_NAME_old.
+
+        How many are made ahead, leading_partition, can be given in SQL only.
+        """
         call = statements.convert_archive_partitioned(queue_name, partition_interval, retention_interval)
         self.run(call)
 

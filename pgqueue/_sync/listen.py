@@ -20,7 +20,7 @@ log = logging.getLogger("pgqueue")
 KEEPALIVE = 30.0
 """After so many silent seconds the server is asked whether it is there."""
 LONGEST_PAUSE = 10.0
-"""Seconds between attempts to connect, at most."""
+"""Seconds between two attempts to reach a server that is away, at most."""
 
 
 def channel_of(queue_name: str) -> str | None:
@@ -36,7 +36,7 @@ class Opens(Protocol):
 
 
 class Listener:
-    """Rings the bells of those who wait for a channel. Nothing depends on it: who waits polls as well.
+    """Rings the bells of those who wait for a channel. Nothing depends on it: whoever waits polls too.
 
     Its connection is opened with the first bell, again whenever it is lost, and closed after the last. After
     each LISTEN the bells are rung once, since nobody heard what came before.

@@ -144,10 +144,10 @@ class Queue(Generic[T]):
         done: Iterable[MessageRecord[Any] | int] = (),
         archive: bool = False,
     ) -> list[Message[T]]:
-        """Finish messages and take the next in one call and one commit.
+        """Finish messages, deleting them unless told to archive, and take the next: one call and one commit.
 
-        done: messages, which are deleted (or archived) where this delivery still holds the lease, and left
-        alone where not; or ids, which are deleted whoever has them. Not both.
+        done: messages, which are finished where this delivery still holds the lease, and left alone where
+        not; or ids, which are finished whoever has them. Not both.
         """
         finished = list(done)
         leases = [one for one in finished if isinstance(one, MessageRecord)]
@@ -185,7 +185,7 @@ class Queue(Generic[T]):
         """Iterate over messages for ever, each taken for vt seconds; its stop() ends the iteration.
 
         qty: how many are read at once; their leases begin together, so the last of them has the less time.
-        poll: seconds between two looks at a queue that stays empty, at most; looks begin 50 ms apart and
+        poll: seconds between two looks at a queue that stays empty, at most; looks begin 100 ms apart and
         grow rarer. A queue that notifies (`client.enable_notify_insert`) is looked at as soon as a message
         comes, heard on one further connection for all streams of the client; poll is then 5, and 1 where
         there can be no such connection (a caller's own, a pooler in transaction mode).
@@ -244,7 +244,10 @@ class Queue(Generic[T]):
         return self._client.run(self._calls.delete_batch(msg_ids))
 
     def complete(self, message: MessageRecord[Any], *, archive: bool = True) -> None:
-        """Archive or delete a message, if that delivery still holds its lease. Raises LostLease."""
+        """Archive a message, or delete it with archive=False, if that delivery still holds its lease.
+
+        Raises LostLease.
+        """
         self._client.run(self._calls.complete(message.msg_id, message.read_ct, archive))
 
     def set_vt(self, msg_id: int, vt: When) -> Message[T] | None:

@@ -15,7 +15,7 @@ Forth:
    locks than one transaction may hold. pgmq's create and drop_queue are made to bear with that.
 4. One transaction (swap): pgmq.meta locked against makers of queues, the other members released, the
    extension dropped, functions replaced in place where the signature allows (so views, grants and oids
-   live), else moved to schema pgqueue under a name with `$retired`: who is inside one goes on.
+   live), else moved to schema pgqueue under a name with `$retired`: whoever is inside one goes on.
    message_record, whose attributes stand in another order before 1.10, is made anew, and with it users'
    functions that take or give it; metrics_result grows.
 5. Once every transaction of that time is over, queues that came late are brought to what the others are;

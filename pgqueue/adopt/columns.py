@@ -173,7 +173,7 @@ group by x.grantee"""
 
 
 def _extend_grants(conn: psycopg.Connection, table: str, columns: tuple[str, ...]) -> None:
-    """Who has rights on single columns gets those that he has on the message on the new columns too."""
+    """Whoever has rights on single columns gets those on the message for the new columns too."""
     for privileges, role in conn.execute(_COLUMN_GRANTS, (table,)).fetchall():
         for privilege in privileges.split(","):
             statement = f"grant {privilege} ({', '.join(columns)}) on {table} to {role}"

@@ -180,7 +180,7 @@ def _finish(workshop: Workshop, found: Found, tell: Teller) -> None:
     conn = workshop.conn
     compiled: set[int] = set()
     _compile(workshop, found, compiled, tell)
-    # Who was inside pgmq's create at the change has left it after this: no queue is made its way any more.
+    # Whoever was inside pgmq's create at the change has left it after this: no queue is made its way any more.
     outlive_others(conn, "waiting until nobody is inside pgmq's old functions")
     found = survey(conn)
     _compile(workshop, found, compiled, tell)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.resources
 import re
 from pathlib import Path
 
 from pgqueue.errors import CannotAdopt
+from pgqueue.names import PGMQ_WHEEL
+from pgqueue.script import pgmq_wheel_sql
 
 #: What makes transactions of its own would tear ours apart. A PL/pgSQL block's begin has no semicolon.
 _TRANSACTIONS = re.compile(
@@ -44,10 +45,10 @@ def pgmq_sql(file: Path | None = None) -> str:
 
 
 def _wheel() -> str:
-    try:
-        return (importlib.resources.files("pgmq") / "sql" / "pgmq.sql").read_text(encoding="utf-8")
-    except (ModuleNotFoundError, FileNotFoundError):
+    text = pgmq_wheel_sql()
+    if text is None:
         raise CannotAdopt(
-            "pgmq's SQL is not at hand: pip install pgmq==1.1.4, or name a file with --sql, or give --extension where"
-            " the server offers it"
-        ) from None
+            f"pgmq's SQL is not at hand: pip install {PGMQ_WHEEL}, or name a file with --sql, or give --extension"
+            " where the server offers it"
+        )
+    return text

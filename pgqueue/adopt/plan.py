@@ -127,7 +127,7 @@ def _swap(found: Found) -> Step:
     return Step(
         "swap",
         f"{extension}put our functions in the place of pgmq's, in one transaction",
-        "share row exclusive on pgmq.meta: who creates or drops a queue waits, senders and readers do not",
+        "share row exclusive on pgmq.meta: whoever creates or drops a queue waits, senders and readers do not",
         "under a second",
     )
 

@@ -37,9 +37,9 @@ def steps_back(found: Found, *, extension: bool) -> list[Step]:
             "create the extension pgmq, in one transaction, with the rows of its tables"
             if extension
             else "put pgmq's functions in the place of ours, in one transaction",
-            "access exclusive on pgmq.meta: who creates or drops a queue waits, senders and readers do not"
+            "access exclusive on pgmq.meta: whoever creates or drops a queue waits, senders and readers do not"
             if extension
-            else "share row exclusive on pgmq.meta: who creates or drops a queue waits, senders and readers do not",
+            else "share row exclusive on pgmq.meta: whoever creates or drops a queue waits, senders and readers do not",
             "under a second",
         ),
     ]

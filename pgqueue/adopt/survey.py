@@ -130,7 +130,7 @@ def _survey(conn: psycopg.Connection) -> Found:
         return Found("absent")
     types = _types(conn)
     registered = _registered(conn)
-    functions, strange, foreign = _functions(conn, types, kind == "extension")
+    functions, strange, foreign = _functions(conn, types)
     return Found(
         kind=kind,
         version=str(extension or _version(conn)),
@@ -366,7 +366,7 @@ order by p.proname, 4"""
 
 
 def _functions(
-    conn: psycopg.Connection, types: Sequence[Composite], extension: bool
+    conn: psycopg.Connection, types: Sequence[Composite]
 ) -> tuple[tuple[Function, ...], tuple[str, ...], tuple[str, ...]]:
     """pgmq's functions with their fates; names of those of no version known; names of those that are not pgmq's."""
     known = json.dumps(

@@ -65,7 +65,7 @@ def take_over(conn: psycopg.Connection) -> bool:
     for statement in remade.retiring:
         conn.execute(statement.encode())
     _retire(conn, found)
-    _mend_tables(conn, found)
+    _mend_tables(conn)
     conn.execute(adopt_sql().encode())
     for statement in remade.making:
         conn.execute(statement.encode())
@@ -85,8 +85,8 @@ def _release(conn: psycopg.Connection, members: list[tuple[str, str]]) -> None:
 
 
 def _retire(conn: psycopg.Connection, found: Found) -> None:
-    """Move functions and types that ours cannot replace in place out of the way. They are not dropped yet: who is
-    inside one, or has planned with it, goes on."""
+    """Move functions and types that ours cannot replace in place out of the way. They are not dropped yet:
+    whoever is inside one, or has planned with it, goes on."""
     for function in found.functions:
         if function.fate == "retired":
             retired = f'"{function.name}$retired"'
@@ -102,7 +102,7 @@ def _retire(conn: psycopg.Connection, found: Found) -> None:
                 conn.execute(f"alter type pgmq.{one.name} add attribute {attribute} bigint".encode())
 
 
-def _mend_tables(conn: psycopg.Connection, found: Found) -> None:
+def _mend_tables(conn: psycopg.Connection) -> None:
     """What pgmq 1.10.0's table of bindings lacks."""
     lacks = """
         select from pg_catalog.pg_class c

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from pgqueue.names import PGMQ_VERSION
+
 #: Every version there is something to tell by; those between look like the one before.
 VERSIONS = (
     "1.3.3",
@@ -31,11 +33,10 @@ VERSIONS = (
     "1.11.2",
     "1.13.0",
 )
-OLDEST, NEWEST = "1.3.3", "1.13.1"
+OLDEST, NEWEST = "1.3.3", PGMQ_VERSION
 
-#: The columns of a queue's table, and of its archive; the order differs after pgmq's own upgrades.
+#: The columns of a queue's table; the order differs after pgmq's own upgrades.
 QUEUE_COLUMNS = ("msg_id", "read_ct", "enqueued_at", "last_read_at", "vt", "message", "headers")
-ARCHIVE_COLUMNS = (*QUEUE_COLUMNS, "archived_at")
 #: Columns that a queue of an older version lacks, with their types.
 LATER_COLUMNS = {"headers": "jsonb", "last_read_at": "timestamptz"}
 

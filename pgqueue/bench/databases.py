@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.resources
 import os
 import secrets
 import time
@@ -18,20 +17,20 @@ from pgqueue import migrate
 from pgqueue.bench.interrupts import undisturbed
 from pgqueue.dsn import cannot_connect
 from pgqueue.errors import BenchError
+from pgqueue.names import PGMQ_WHEEL
+from pgqueue.script import pgmq_wheel_sql
 
 PREFIX = "pgqueue_bench_"
-PGMQ_WHEEL = "pgmq==1.1.4"
-PGMQ_VERSION = "1.13.0"
 
 Connection = psycopg.Connection[Any]
 
 
 def pgmq_sql() -> str:
     """The script that installs pgmq, from its client's wheel. Raises BenchError if that is absent."""
-    try:
-        return (importlib.resources.files("pgmq") / "sql" / "pgmq.sql").read_text(encoding="utf-8")
-    except (ModuleNotFoundError, FileNotFoundError):
-        raise BenchError(f"pgmq's SQL comes from its client's wheel: pip install '{PGMQ_WHEEL}'") from None
+    text = pgmq_wheel_sql()
+    if text is None:
+        raise BenchError(f"pgmq's SQL comes from its client's wheel: pip install '{PGMQ_WHEEL}'")
+    return text
 
 
 class Database:

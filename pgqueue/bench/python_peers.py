@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 
-from pgqueue.bench.databases import PGMQ_VERSION, pgmq_sql
+from pgqueue.bench.databases import pgmq_sql
 from pgqueue.bench.model import PGMQ, PGMQ_CLIENT
 from pgqueue.errors import BenchError
+from pgqueue.names import PGMQ_WHEEL_VERSION
 
 PACKAGES = {PGMQ_CLIENT: "pgmq"}
 """Names of packages, where they are not the side's own."""
@@ -22,7 +23,7 @@ def _version(side: str) -> str:
     if side in (PGMQ, PGMQ_CLIENT):
         pgmq_sql()
     if side == PGMQ:
-        return PGMQ_VERSION
+        return PGMQ_WHEEL_VERSION
     try:
         return version(PACKAGES.get(side, side))
     except PackageNotFoundError:

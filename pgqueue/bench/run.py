@@ -20,7 +20,7 @@ from pgqueue.dsn import cannot_connect
 from pgqueue.errors import BenchError
 from pgqueue.script import package_version
 
-#: Settings of the server that its speed hangs on; a run keeps them.
+#: Settings of the server that its speed depends on; a run keeps them.
 SETTINGS = (
     "server_version",
     "shared_buffers",
@@ -33,6 +33,11 @@ SETTINGS = (
     "autovacuum",
     "jit",
 )
+
+SHARE_OF_OURS = 2 / 3
+"""Of the time of a workload, what our sides take where there are no others."""
+SHORTEST = 3.0
+"""Seconds of the smallest workload: databases are made and dropped."""
 
 Say = Callable[[Workload, str], None]
 
@@ -80,6 +85,13 @@ def chosen(names: Sequence[str]) -> list[Workload]:
     if unknown:
         raise BenchError(f"no workload is called {', '.join(unknown)}: there are {', '.join(WORKLOADS)}")
     return [one for name, one in WORKLOADS.items() if name in names or not names]
+
+
+def expected_seconds(workload: Workload, options: Options) -> float:
+    """About how long a workload takes. With loads of a length asked for (options.seconds), this is not known."""
+    turns = options.turns / Options().turns
+    sides = 1 if options.against else SHARE_OF_OURS
+    return max(SHORTEST, workload.seconds * options.scale * turns * sides)
 
 
 def describe(address: str) -> dict[str, str]:

@@ -110,7 +110,7 @@ class Limits:
     count_ms: how long the doctor counts, at most, to work out what pgqueue would read
     read_rows, read_pages: what one read may walk
     pinned_seconds, pinned_xids: age of a snapshot that holds vacuum back
-    hidden_seconds: how long one is looked at of which this role may not see when it began
+    hidden_seconds: how long to watch a transaction whose start time this role may not see
     dead_rows: dead rows in one table, if there are more than twice what autovacuum is set to bear
     vacuum_seconds: time since the last vacuum, below which dead rows are nothing but a busy queue's
     used_share: part of a sequence's numbers that is used up

@@ -34,7 +34,10 @@ class Look:
         self._manners = _MANNERS.format(lock_ms=limits.lock_ms, statement_ms=limits.statement_ms).encode()
 
     def said(self, problem: psycopg.DatabaseError) -> str:
-        """What the server said, on one line. Raises what it was not the server that said, and a lost connection."""
+        """What the server said, on one line.
+
+        Re-raises an error that did not come from the server, or a lost connection.
+        """
         if self._conn.closed or problem.sqlstate is None:
             raise problem
         return " ".join((problem.diag.message_primary or str(problem)).split())

@@ -12,7 +12,8 @@ from pgqueue.doctor.look import Look
 from pgqueue.script import functions_sql
 
 _FUNCTION = re.compile(
-    r"^create or replace function (?P<name>pgm?q(?:ueue)?\.\w+)\(.*?\nas \$\$(?P<body>.*?)\$\$;", re.M | re.S
+    r"^create or replace function (?P<name>(?:pgmq|pgqueue)\.\w+)\(.*?\nas \$\$(?P<body>.*?)\$\$;",
+    re.M | re.S,
 )
 
 #: What pgqueue._write_direct_calls has written into a function for the queues there are.

@@ -2,8 +2,8 @@
 
 Measured is the search alone, the SELECT that finds the message, and without its FOR UPDATE. So the doctor locks no
 message, takes no transaction id, writes nothing, works on a standby and with the right to select, and walks the same
-rows: those that are leased or delayed hide by their vt, not by a lock. Counted as free is only what another reader
-holds at this very moment.
+rows: those that are leased or delayed hide by their vt, not by a lock. The one error: a message another reader has
+locked at this moment is counted as free.
 """
 
 from __future__ import annotations

@@ -12,8 +12,9 @@ EMPTY = "{}"
 def ids(numbers: Iterable[int]) -> str:
     """An array of integers. Raises BadValue."""
     given = list(numbers)
-    if not all(type(one) is int for one in given):
-        raise BadValue("ids are integers")
+    for one in given:
+        if type(one) is not int:
+            raise BadValue(f"ids are integers, not {one!r}")
     return "{" + ",".join(map(str, given)) + "}"
 
 

@@ -29,6 +29,7 @@ def create_unlogged(queue_name: str) -> Statement[None]:
 def create_partitioned(
     queue_name: str, partition_interval: str = "10000", retention_interval: str = "100000"
 ) -> Statement[None]:
+    """premake, how many partitions are made ahead, can be given in SQL only."""
     sql = "select pgmq.create_partitioned($1::text, $2::text, $3::text)"
     return call(sql, queue_name, partition_interval, retention_interval)
 
@@ -36,6 +37,7 @@ def create_partitioned(
 def convert_archive_partitioned(
     queue_name: str, partition_interval: str = "10000", retention_interval: str = "100000"
 ) -> Statement[None]:
+    """leading_partition, how many partitions are made ahead, can be given in SQL only."""
     sql = "select pgmq.convert_archive_partitioned($1::text, $2::text, $3::text)"
     return call(sql, queue_name, partition_interval, retention_interval)
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from pgqueue.codec import JSON
-from pgqueue.names import lower
+from pgqueue.names import lower, table_of
 from pgqueue.statements.arrays import ids
 from pgqueue.statements.statement import Reply, Statement
 
@@ -47,7 +47,7 @@ select h.msg_id, h.read_ct from held h cross join extended"""
 def uncount(queue_name: str, leases: Iterable[Lease]) -> Statement[set[Lease]]:
     """Note on messages that this delivery is no attempt, and give those whose lease is held."""
     sql = f"""\
-update {_table(queue_name)} m
+update {table_of(queue_name)} m
 set headers = h.headers || jsonb_build_object(
     '{UNCOUNTED}', 1 + case
         when jsonb_typeof(h.headers -> '{UNCOUNTED}') = 'number' then (h.headers ->> '{UNCOUNTED}')::numeric
@@ -63,7 +63,7 @@ returning m.msg_id, m.read_ct"""
 def mark(queue_name: str, lease: Lease, headers: Mapping[str, Any]) -> Statement[bool]:
     """Add headers to a message. False if the lease is lost."""
     sql = f"""\
-update {_table(queue_name)} m
+update {table_of(queue_name)} m
 set headers = {_HEADERS} || $3::jsonb
 where m.msg_id = $1::bigint and m.read_ct = $2::integer
 returning true"""
@@ -75,7 +75,7 @@ def copy(queue_name: str, lease: Lease, to: str, headers: Mapping[str, Any]) -> 
     sql = f"""\
 select pgmq.send($4::text, m.message, ({_HEADERS} - '{UNCOUNTED}') || $3::jsonb)
 from (
-    select * from {_table(queue_name)} m where m.msg_id = $1::bigint and m.read_ct = $2::integer for update
+    select * from {table_of(queue_name)} m where m.msg_id = $1::bigint and m.read_ct = $2::integer for update
 ) m"""
     params = (*lease, JSON.encode(headers), to)
     return Statement(sql.encode(), params, lambda reply: bool(reply.rows))
@@ -126,12 +126,8 @@ where to_regclass('pgmq.' || quote_ident('q_' || n.lowered)) is null"""
 # --- texts ----------------------------------------------------------------------------------------
 
 
-def _table(queue_name: str) -> str:
-    return 'pgmq."' + f"q_{lower(queue_name)}".replace('"', '""') + '"'
-
-
 def _leased(queue_name: str) -> str:
-    return _LEASED.format(table=_table(queue_name))
+    return _LEASED.format(table=table_of(queue_name))
 
 
 def _pairs(leases: Iterable[Lease]) -> tuple[str, str]:

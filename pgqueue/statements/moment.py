@@ -36,9 +36,9 @@ def moment(when: When, place: int) -> Moment:
 def check(when: When) -> None:
     """Raises BadValue for what is no When: of another type, endless, or an instant without a time zone."""
     if isinstance(when, bool) or not isinstance(when, (int, float, timedelta, datetime)):
-        raise BadValue(f"seconds, a timedelta or a datetime, not {when!r}")
+        raise BadValue(f"delay or vt must be seconds, a timedelta or a datetime, not {when!r}")
     if isinstance(when, float) and not isfinite(when):
-        raise BadValue(f"a number of seconds, not {when}")
+        raise BadValue(f"delay or vt must be a number of seconds, not {when}")
     if isinstance(when, datetime) and when.utcoffset() is None:
         raise BadValue(f"{when.isoformat()} has no time zone: give a datetime that has one")
 

@@ -9,9 +9,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from pgqueue.codec import JSON, Codec
 from pgqueue.errors import BadValue, LostLease, NoSuchQueue
 from pgqueue.model import COLUMNS, MessageRecord, Metrics
-from pgqueue.names import lower
+from pgqueue.names import lower, quoted, table_of
 from pgqueue.statements.arrays import array, ids
-from pgqueue.statements.moment import When, is_now, moment
+from pgqueue.statements.moment import Moment, When, is_now, moment
 from pgqueue.statements.statement import Reply, Statement, number, numbers, only, truth
 
 T = TypeVar("T")
@@ -19,6 +19,9 @@ R = TypeVar("R")
 M = TypeVar("M", bound=MessageRecord[Any])
 
 _LIST = ", ".join(f"m.{column}" for column in COLUMNS)
+_VALUES = ("select {}", "select {}")
+_MESSAGES = ("select * from {}", f"select {_LIST} from {{}} m")
+"""What is around a call that gives plain values, or messages: by name, and compiled."""
 _LEASE = """\
 with mine as materialized (
     select m.msg_id from {table} m where m.msg_id = $1::bigint and m.read_ct = $2::integer for update
@@ -87,10 +90,10 @@ class QueueCalls(Generic[T, M]):
     def send(self, message: T, headers: Any = None, delay: When | None = None) -> Statement[int]:
         params = (self.codec.encode(message), self.encode_headers(headers))
         if delay is None or is_now(delay):
-            sql, compiled = self._scalar("send", "send", "$1::jsonb, $2::jsonb")
+            sql, compiled = self._text(_VALUES, "send", "pgmq.send", "$1::jsonb, $2::jsonb")
             return self._statement(sql, compiled, params, number)
         due = moment(delay, 3)
-        sql, compiled = self._scalar("send", "send", "$1::jsonb, $2::jsonb, {}", due.sql, due.compiled)
+        sql, compiled = self._text(_VALUES, "send", "pgmq.send", "$1::jsonb, $2::jsonb, {}", due)
         return self._statement(sql, compiled, (*params, due.param), number)
 
     def send_batch(
@@ -99,11 +102,11 @@ class QueueCalls(Generic[T, M]):
         heads = None if headers is None else array([self.encode_headers(one) for one in headers])
         params = (array([self.codec.encode(message) for message in messages]), heads)
         if delay is None or is_now(delay):
-            sql, compiled = self._scalar("send_batch", "send_batch", "$1::jsonb[], $2::jsonb[]")
+            sql, compiled = self._text(_VALUES, "send_batch", "pgmq.send_batch", "$1::jsonb[], $2::jsonb[]")
             return self._statement(sql, compiled, params, numbers)
         due = moment(delay, 3)
         arguments = "$1::jsonb[], $2::jsonb[], {}"
-        sql, compiled = self._scalar("send_batch", "send_batch", arguments, due.sql, due.compiled)
+        sql, compiled = self._text(_VALUES, "send_batch", "pgmq.send_batch", arguments, due)
         return self._statement(sql, compiled, (*params, due.param), numbers)
 
     def bulk_terms(self, delay: When | None) -> Statement[BulkTerms]:
@@ -126,7 +129,7 @@ class QueueCalls(Generic[T, M]):
         if conditional is not None:
             sql = b"select * from pgmq.read($1::text, $2::integer, $3::integer, $4::jsonb)"
             return Statement(sql, (self.queue_name, vt, qty, JSON.encode(conditional)), self.messages)
-        sql, compiled = self._records("read", "pgmq.read", "$1::integer, $2::integer")
+        sql, compiled = self._text(_MESSAGES, "read", "pgmq.read", "$1::integer, $2::integer")
         return self._statement(sql, compiled, (vt, qty), self.messages, COLUMNS)
 
     def fetch(
@@ -134,7 +137,7 @@ class QueueCalls(Generic[T, M]):
     ) -> Statement[list[M]]:
         whole(vt=vt, qty=qty)
         arguments = "$1::integer, $2::integer, $3::bigint[], $4::integer[], $5::boolean"
-        sql, compiled = self._records("fetch", "pgqueue.fetch", arguments)
+        sql, compiled = self._text(_MESSAGES, "fetch", "pgqueue.fetch", arguments)
         return self._statement(
             sql, compiled, (vt, qty, ids(done), done_ct and ids(done_ct), archive), self.messages, COLUMNS
         )
@@ -150,7 +153,7 @@ class QueueCalls(Generic[T, M]):
 
     def pop(self, qty: int) -> Statement[list[M]]:
         whole(qty=qty)
-        sql, compiled = self._records("pop", "pgmq.pop", "$1::integer")
+        sql, compiled = self._text(_MESSAGES, "pop", "pgmq.pop", "$1::integer")
         return self._statement(sql, compiled, (qty,), self.messages, COLUMNS)
 
     def peek(self, qty: int, after_msg_id: int) -> Statement[list[M]]:
@@ -161,44 +164,42 @@ class QueueCalls(Generic[T, M]):
 
     def archive(self, msg_id: int) -> Statement[bool]:
         whole(msg_id=msg_id)
-        sql, compiled = self._scalar("archive", "archive", "$1::bigint")
+        sql, compiled = self._text(_VALUES, "archive", "pgmq.archive", "$1::bigint")
         return self._statement(sql, compiled, (msg_id,), truth)
 
     def archive_batch(self, msg_ids: Iterable[int]) -> Statement[list[int]]:
-        sql, compiled = self._scalar("archive_batch", "archive", "$1::bigint[]")
+        sql, compiled = self._text(_VALUES, "archive_batch", "pgmq.archive", "$1::bigint[]")
         return self._statement(sql, compiled, (ids(msg_ids),), numbers)
 
     def delete(self, msg_id: int) -> Statement[bool]:
         whole(msg_id=msg_id)
-        sql, compiled = self._scalar("delete", "delete", "$1::bigint")
+        sql, compiled = self._text(_VALUES, "delete", "pgmq.delete", "$1::bigint")
         return self._statement(sql, compiled, (msg_id,), truth)
 
     def delete_batch(self, msg_ids: Iterable[int]) -> Statement[list[int]]:
-        sql, compiled = self._scalar("delete_batch", "delete", "$1::bigint[]")
+        sql, compiled = self._text(_VALUES, "delete_batch", "pgmq.delete", "$1::bigint[]")
         return self._statement(sql, compiled, (ids(msg_ids),), numbers)
 
     def complete(self, msg_id: int, read_ct: int, archive: bool) -> Statement[None]:
         arguments = "$1::bigint, $2::integer, $3::boolean"
-        sql, compiled = self._scalar("complete", "complete", arguments, schema="pgqueue")
+        sql, compiled = self._text(_VALUES, "complete", "pgqueue.complete", arguments)
         return self._statement(sql, compiled, (msg_id, read_ct, archive), lambda reply: None)
 
     def set_vt(self, msg_id: int, vt: When) -> Statement[M | None]:
         whole(msg_id=msg_id)
         due = moment(vt, 2)
-        sql, compiled = self._records("set_vt", "pgmq.set_vt", "$1::bigint, {}", due.sql, due.compiled)
+        sql, compiled = self._text(_MESSAGES, "set_vt", "pgmq.set_vt", "$1::bigint, {}", due)
         return self._statement(sql, compiled, (msg_id, due.param), self._first, COLUMNS)
 
     def set_vt_batch(self, msg_ids: Iterable[int], vt: When) -> Statement[list[M]]:
         due = moment(vt, 2)
-        sql, compiled = self._records(
-            "set_vt_batch", "pgmq.set_vt", "$1::bigint[], {}", due.sql, due.compiled
-        )
+        sql, compiled = self._text(_MESSAGES, "set_vt_batch", "pgmq.set_vt", "$1::bigint[], {}", due)
         return self._statement(sql, compiled, (ids(msg_ids), due.param), self.messages, COLUMNS)
 
     def set_lease(self, msg_id: int, read_ct: int, vt: When) -> Statement[M]:
-        """set_vt for who holds the lease. Its parse raises LostLease."""
+        """set_vt for whoever holds the lease. Its parse raises LostLease."""
         due = moment(vt, 3)
-        table = f"pgmq.{_ident(f'q_{lower(self.queue_name)}')}"
+        table = table_of(self.queue_name)
         compiled = _LEASE.format(
             table=table, list=_LIST, function=f"{self._function('set_vt')}(mine.msg_id, {due.compiled})"
         )
@@ -227,34 +228,17 @@ class QueueCalls(Generic[T, M]):
 
     # --- texts ------------------------------------------------------------------------------------
 
-    def _scalar(
-        self,
-        function: str,
-        by_name: str,
-        arguments: str,
-        late: str = "",
-        late_compiled: str = "",
-        schema: str = "pgmq",
+    def _text(
+        self, form: tuple[str, str], function: str, by_name: str, arguments: str, due: Moment | None = None
     ) -> tuple[bytes, bytes]:
-        """A call that gives plain values, by name and compiled. late: for the {} in the arguments."""
+        """A call by name and compiled. form: what is around each; due: for the {} in the arguments."""
+        late = due.sql if due else ""
         key = (function, arguments, late)
         if key not in self._texts:
             place = len(re.findall(r"\$\d", arguments + late)) + 1
-            sql = f"select {schema}.{by_name}(${place}::text, {arguments.format(late)})"
-            compiled = f"select {self._function(function)}({arguments.format(late_compiled)})"
-            self._texts[key] = (sql.encode(), compiled.encode())
-        return self._texts[key]
-
-    def _records(
-        self, function: str, by_name: str, arguments: str, late: str = "", late_compiled: str = ""
-    ) -> tuple[bytes, bytes]:
-        """A call that gives messages, by name and compiled."""
-        key = (function, arguments, late)
-        if key not in self._texts:
-            place = len(re.findall(r"\$\d", arguments + late)) + 1
-            sql = f"select * from {by_name}(${place}::text, {arguments.format(late)})"
-            compiled = f"select {_LIST} from {self._function(function)}({arguments.format(late_compiled)}) m"
-            self._texts[key] = (sql.encode(), compiled.encode())
+            named = f"{by_name}(${place}::text, {arguments.format(late)})"
+            compiled = f"{self._function(function)}({arguments.format(due.compiled if due else '')})"
+            self._texts[key] = (form[0].format(named).encode(), form[1].format(compiled).encode())
         return self._texts[key]
 
     def _grouped(self, function: str, vt: int, qty: int) -> Statement[list[M]]:
@@ -263,7 +247,7 @@ class QueueCalls(Generic[T, M]):
         return Statement(sql.encode(), (self.queue_name, vt, qty), self.messages)
 
     def _function(self, suffix: str) -> str:
-        return f"pgqueue.{_ident(f'{lower(self.queue_name)}${suffix}')}"
+        return f"pgqueue.{quoted(f'{lower(self.queue_name)}${suffix}')}"
 
     def _statement(
         self,
@@ -329,7 +313,3 @@ def probe(queue_name: str) -> Statement[bool]:
 select lower($1::text) = $2::text and strpos($1::text, '$') = 0
     and to_regproc('pgqueue.' || quote_ident($2::text || '$send')) is not null"""
     return Statement(sql, (queue_name, lower(queue_name)), truth, looks=True)
-
-
-def _ident(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

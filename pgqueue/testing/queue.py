@@ -9,7 +9,7 @@ from pgqueue._sync.client import Client
 from pgqueue._sync.queue import Queue
 from pgqueue.codec import JSON
 from pgqueue.errors import BadValue
-from pgqueue.names import FLOOR_SEQUENCES, QueueNames, tidy
+from pgqueue.names import FLOOR_SEQUENCES, QueueNames, quoted, tidy
 from pgqueue.statements.statement import Statement
 
 
@@ -35,9 +35,9 @@ class CleanQueue(Queue[Any]):
             raise BadValue(f"time does not go back: {seconds}")
         earlier = "vt = vt - $1, enqueued_at = enqueued_at - $1, last_read_at = last_read_at - $1"
         sql = f"""
-            with queue as (update pgmq.{_ident(self._names.table)} set {earlier}),
+            with queue as (update pgmq.{quoted(self._names.table)} set {earlier}),
             archive as (
-                update pgmq.{_ident(self._names.archive)} set {earlier}, archived_at = archived_at - $1
+                update pgmq.{quoted(self._names.archive)} set {earlier}, archived_at = archived_at - $1
             )
             {_RESET} and $1 is not null"""
         self._reset(sql.replace("$1", "$1::interval"), (time,), _floors(self._names))
@@ -45,10 +45,10 @@ class CleanQueue(Queue[Any]):
     def clear(self) -> None:
         """Delete every message, archived ones too, and begin again with the ids."""
         sql = f"""
-            with queue as (delete from pgmq.{_ident(self._names.table)}),
-            archive as (delete from pgmq.{_ident(self._names.archive)})
+            with queue as (delete from pgmq.{quoted(self._names.table)}),
+            archive as (delete from pgmq.{quoted(self._names.archive)})
             {_RESET.replace("$2", "$1")}"""
-        ids = f"pgmq.{_ident(f'{self._names.table}_msg_id_seq')}"
+        ids = f"pgmq.{quoted(f'{self._names.table}_msg_id_seq')}"
         self._reset(sql, (), [*_floors(self._names), ids])
 
     def _reset(self, sql: str, params: tuple[Any, ...], sequences: list[str]) -> None:
@@ -62,8 +62,4 @@ where s.seqrelid = any (select to_regclass(n.name) from unnest($2::text[]) n (na
 
 
 def _floors(names: QueueNames) -> list[str]:
-    return [f"pgqueue.{_ident(names.part(suffix))}" for suffix in FLOOR_SEQUENCES]
-
-
-def _ident(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+    return [f"pgqueue.{quoted(names.part(suffix))}" for suffix in FLOOR_SEQUENCES]

@@ -31,7 +31,6 @@ async def owned(db: Database) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
 # --- SQLAlchemy -----------------------------------------------------------------------------------
 
 DRIVERS = ("psycopg", "asyncpg")
-AlchemyConnection = alchemy.AsyncConnection
 AlchemyEngine = alchemy.AsyncEngine
 AlchemySession = alchemy.AsyncSession
 

@@ -32,7 +32,6 @@ def owned(db: Database) -> Iterator[psycopg.Connection[Any]]:
 # --- SQLAlchemy -----------------------------------------------------------------------------------
 
 DRIVERS = ("psycopg", "psycopg2")
-AlchemyConnection = sqlalchemy.Connection
 AlchemyEngine = sqlalchemy.Engine
 AlchemySession = sqlalchemy.orm.Session
 

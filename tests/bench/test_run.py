@@ -78,11 +78,16 @@ def test_a_workload_that_fails_is_noted_and_the_others_go_on(
         lab.record("c", "compiled", "half", "s", 1.0)
         lab.ours.run("select 1/0")
 
-    monkeypatch.setitem(WORKLOADS, "batch", Workload("batch", "", 1, broken))
+    monkeypatch.setitem(WORKLOADS, "batch", Workload("batch", 1, broken))
     file = tmp_path / "bench.json"
     done = bench("run", "batch", "create", "--dsn", address, "--scale", "0.001", "--json", file)
     assert done.exit_code == 1
-    assert done.stderr == "Error: failed: batch\n"
+    assert done.stderr.splitlines() == [
+        "2 workloads, about 1 min",
+        "batch (1 of 2)",
+        "create (2 of 2)",
+        "Error: failed: batch",
+    ]
     assert "batch: FAILED: division by zero" in done.stdout
     kept = json.loads(file.read_text())
     assert kept["workloads"]["batch"]["error"] == "division by zero"

@@ -130,7 +130,10 @@ def another_spelling(case: Case) -> bool:
     functions = ("bind_topic", "unbind_topic", "list_topic_bindings")
     notify = ("enable_notify_insert", "disable_notify_insert", "update_notify_insert")
     # What comes after the name is found: it is not enabled, or given null, which its row refuses.
-    further = ("does not have notify_insert enabled", "of relation \"notify_insert_throttle\" violates not-null")
+    further = (
+        "does not have notify_insert enabled",
+        'of relation "notify_insert_throttle" violates not-null',
+    )
     found = not case.ours.failed or any(text in case.ours.message for text in further)
     return case.call.function in functions + notify and found and spelled_otherwise(case)
 

@@ -23,7 +23,7 @@ from tools import docstring_lists, sql_reference
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 #: What the reader does once for a machine, and the tests have done in their own way.
-DONE_BEFORE = ("pip install ", "export PGQUEUE_DSN=")
+DONE_BEFORE = ("python3 -m venv ", "pip install ", "export PGQUEUE_DSN=")
 
 #: Pages on an empty database, and on one where pgqueue is installed.
 FROM_NOTHING = ["index.md"]
@@ -110,6 +110,46 @@ def the_test_that_it_shows(page: Page) -> None:
             return queue
 
         vars(page.module)["test_mail_is_tried_again"](make_queue)
+
+
+#: What each of the roles of sql.md is there to do.
+DUTIES = {
+    "shop_sender": ["pgmq.send('orders', '1')", "pgmq.send_batch('orders', array['2', '3', '4']::jsonb[])"],
+    "shop_watcher": [
+        "pgqueue.peek('orders')",
+        "pgqueue.counts('orders')",
+        "pgmq.metrics('orders')",
+        "pgmq.list_queues()",
+    ],
+    "shop_consumer": [
+        "pgmq.read('orders', 30, 1)",
+        "pgqueue.fetch('orders', 30, 1, array[1], array[1], true)",
+        "pgmq.set_vt('orders', 2, 0)",
+        "pgmq.archive('orders', array[2]::bigint[])",
+        "pgmq.read_grouped('orders', 30, 1)",
+        "pgqueue.complete('orders', 3, 1)",
+        "pgmq.pop('orders')",
+        "pgmq.purge_queue('orders')",
+    ],
+}
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_the_rights_it_advises_are_enough(db: Database, compiled: bool) -> None:
+    owner = db.connect()
+    owner.execute("select pgmq.create('orders')")
+    if not compiled:
+        owner.execute("select pgqueue.decompile('orders')")
+    text = (DOCS / "sql.md").read_text(encoding="utf-8")
+    (recipe,) = [block[2] for block in BLOCK.finditer(text) if block[1] == "postgresql"]
+    with db.connect(user=db.superuser, autocommit=False) as conn:  # roles are the cluster's: rolled back
+        conn.execute(recipe.encode())
+        for role, calls in DUTIES.items():
+            conn.execute(f"set local role {role}".encode())
+            for call in calls:
+                assert conn.execute(f"select {call}".encode()).fetchall()
+            conn.execute("reset role")
+        conn.rollback()
 
 
 def pages() -> Iterator[tuple[str, set[str]]]:

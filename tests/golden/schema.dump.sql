@@ -29,7 +29,7 @@ ALTER SCHEMA pgmq OWNER TO app_owner;
 -- Name: SCHEMA pgmq; Type: COMMENT; Schema: -; Owner: app_owner
 --
 
-COMMENT ON SCHEMA pgmq IS 'pgqueue: the interface of pgmq 1.13.1, without the extension';
+COMMENT ON SCHEMA pgmq IS 'pgqueue: the interface of pgmq, without the extension';
 
 
 --
@@ -291,7 +291,7 @@ begin
     if not pgqueue._has_index(pgqueue._object_name('q_', v_name, '_fifo_idx'), 'q_' || v_name) then
         perform pgqueue._fire_triggers(v_name);
         execute pgqueue._filled($ddl$
-            create index %32$I on pgmq.%1$I (
+            create index %28$I on pgmq.%1$I (
     hashtextextended(coalesce(headers ->> 'x-pgmq-group', '_default_fifo_group'), 0), (msg_id + 0)
 )
         $ddl$, v_name);
@@ -417,7 +417,7 @@ begin
     end if;
     if not pgqueue._has_index(pgqueue._object_name('q_', v_name, '_msg_id_idx'), 'q_' || v_name) then
         execute pgqueue._filled($ddl$
-            create index %33$I on pgmq.%1$I (msg_id)
+            create index %29$I on pgmq.%1$I (msg_id)
         $ddl$, v_name);
     end if;
     perform pgqueue._make_indexes(v_name);
@@ -2613,10 +2613,10 @@ declare
     -- where that saves a long walk.
     v_clean boolean := pg_current_xact_id_if_assigned() is null;
     v_us bigint := (date_part('epoch', v_ts) * 1000000)::bigint;
-    v_walk bigint := pg_sequence_last_value(%27$L::regclass);
+    v_walk bigint := pg_sequence_last_value(%24$L::regclass);
     v_full boolean := v_walk is null or (v_us - v_walk) / 1000000 <> 0;
-    v_floor bigint := coalesce(pg_sequence_last_value(%23$L::regclass), 0);
-    v_floor_us bigint := coalesce(pg_sequence_last_value(%25$L::regclass), 0);
+    v_floor bigint := coalesce(pg_sequence_last_value(%22$L::regclass), 0);
+    v_floor_us bigint := coalesce(pg_sequence_last_value(%23$L::regclass), 0);
     v_msg_id bigint;
     v_vt timestamptz;
     -- Nothing that is leased or delayed from now on, for a second or more, is due before this.
@@ -2630,7 +2630,7 @@ begin
         return case when not v_full then v_walk end;
     end if;
     if v_full and v_walk is not null then
-        perform setval(%27$L::regclass, v_us);
+        perform setval(%24$L::regclass, v_us);
     end if;
     select m.msg_id into v_msg_id
     from pgmq.%1$I m
@@ -2651,16 +2651,18 @@ begin
         if not v_clean or coalesce(v_msg_id, 0) < 256 and coalesce(v_size, 0) < 524288 then
             return null;
         end if;
-        perform setval(%23$L::regclass, v_msg_id), setval(%25$L::regclass, v_vt_us), setval(%27$L::regclass, v_us);
+        perform setval(%22$L::regclass, v_msg_id), setval(%23$L::regclass, v_vt_us), setval(%24$L::regclass, v_us);
         return v_us;
     end if;
-    v_may_rise := v_clean or v_msg_id - v_floor > 1000;
+    -- Not above what another's full walk has found meanwhile.
+    v_may_rise := (v_clean or v_msg_id / 2 - v_floor / 2 > 500)
+        and pg_sequence_last_value(%24$L::regclass) = case when v_full then v_us else v_walk end;
     if v_msg_id < v_floor or v_msg_id > v_floor and v_may_rise then
-        perform setval(%23$L::regclass, v_msg_id);
+        perform setval(%22$L::regclass, v_msg_id);
     end if;
     -- It rises by a tenth of a second at least: each time is a record in the WAL.
     if v_vt_us < v_floor_us or v_vt_us > v_floor_us + 100000 and v_may_rise then
-        perform setval(%25$L::regclass, v_vt_us);
+        perform setval(%23$L::regclass, v_vt_us);
     end if;
     return v_us;
 end
@@ -2679,11 +2681,11 @@ begin
     select min(m.msg_id) into v_msg_id
     from pgmq.%1$I m
     where m.msg_id = any(v_msg_ids) and isfinite(v_vt) and v_vt - m.enqueued_at < interval '1 second';
-    if v_msg_id < pg_sequence_last_value(%23$L::regclass) then
-        perform setval(%23$L::regclass, v_msg_id);
+    if v_msg_id < pg_sequence_last_value(%22$L::regclass) then
+        perform setval(%22$L::regclass, v_msg_id);
     end if;
-    if v_vt < coalesce(to_timestamp(nullif(pg_sequence_last_value(%25$L::regclass), 0) / 1e6::float8), '-infinity') then
-        perform setval(%25$L::regclass, (case when v_vt > to_timestamp(0) then date_part('epoch', v_vt) * 1000000 - 1000 else 0 end)::bigint);
+    if v_vt < coalesce(to_timestamp(nullif(pg_sequence_last_value(%23$L::regclass), 0) / 1e6::float8), '-infinity') then
+        perform setval(%23$L::regclass, (case when v_vt > to_timestamp(0) then date_part('epoch', v_vt) * 1000000 - 1000 else 0 end)::bigint);
     end if;
 end
 $body$;
@@ -2715,7 +2717,7 @@ declare
     v_keys bigint[];
     v_ids bigint[];
 begin
-    v_walk := pg_sequence_last_value(%27$L::regclass);
+    v_walk := pg_sequence_last_value(%24$L::regclass);
     if (((date_part('epoch', v_ts) * 1000000)::bigint & 255) < v_qty or ((date_part('epoch', v_ts) * 1000000)::bigint - v_walk) / 1000000 <> 0) is true then
         v_walk := pgqueue.%5$I(v_ts);
     end if;
@@ -2723,8 +2725,8 @@ begin
         v_from := -9223372036854775808;
         v_since := '-infinity';
     else
-        v_from := coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808);
-        v_since := coalesce(to_timestamp(nullif(pg_sequence_last_value(%25$L::regclass), 0) / 1e6::float8), '-infinity');
+        v_from := coalesce(pg_sequence_last_value(%22$L::regclass), -9223372036854775808);
+        v_since := coalesce(to_timestamp(nullif(pg_sequence_last_value(%23$L::regclass), 0) / 1e6::float8), '-infinity');
     end if;
     loop
         v_due := array(
@@ -2776,7 +2778,7 @@ begin
             exit;
         end if;
     end loop;
-    if v_until <= v_ts and pg_sequence_last_value(%27$L::regclass) is not null then
+    if v_until <= v_ts and pg_sequence_last_value(%24$L::regclass) is not null then
         perform pgqueue.%6$I(v_ids, v_until);
     end if;
     return v_ids;
@@ -2803,7 +2805,7 @@ begin
         f.ts,
         f.from_id,
         not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $2 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
-        and $1 >= 0
+        and $1 > 0
         and (f.since > f.ts or (
             select m.vt
             from pgmq.%1$I m
@@ -2815,9 +2817,9 @@ begin
     from (
         select
             clock_timestamp() as ts,
-            coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
-            coalesce(to_timestamp(nullif(pg_sequence_last_value(%25$L::regclass), 0) / 1e6::float8), '-infinity') as since,
-            pg_sequence_last_value(%27$L::regclass) as walk
+            coalesce(pg_sequence_last_value(%22$L::regclass), -9223372036854775808) as from_id,
+            coalesce(to_timestamp(nullif(pg_sequence_last_value(%23$L::regclass), 0) / 1e6::float8), '-infinity') as since,
+            pg_sequence_last_value(%24$L::regclass) as walk
     ) f;
     return query
     update pgmq.%1$I m
@@ -2862,6 +2864,9 @@ declare
     v_ts timestamptz;
     v_from bigint;
     v_to bigint;
+    v_rows bigint;
+    v_count bigint := 0;
+    v_left bigint;
     v_since timestamptz;
     v_plain boolean;
     v_due bigint[];
@@ -2875,14 +2880,14 @@ begin
         ),
         f.since,
         not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $2 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
-        and $1 >= 0
+        and $1 > 0
     into v_ts, v_from, v_to, v_since, v_plain
     from (
         select
             clock_timestamp() as ts,
-            coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
-            coalesce(to_timestamp(nullif(pg_sequence_last_value(%25$L::regclass), 0) / 1e6::float8), '-infinity') as since,
-            pg_sequence_last_value(%27$L::regclass) as walk
+            coalesce(pg_sequence_last_value(%22$L::regclass), -9223372036854775808) as from_id,
+            coalesce(to_timestamp(nullif(pg_sequence_last_value(%23$L::regclass), 0) / 1e6::float8), '-infinity') as since,
+            pg_sequence_last_value(%24$L::regclass) as walk
     ) f
     left join pgmq.%1$I m on false;
     if v_plain and v_since <= v_ts then
@@ -2894,23 +2899,31 @@ begin
             limit 1
         ) is null;
     end if;
-    return query
-    update pgmq.%1$I m
-    set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
-    where m.msg_id between v_from and v_to and m.msg_id = any(array(
-        select m.msg_id
-        from pgmq.%1$I m
-        where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
-            and m.vt <= v_ts
-            and m.msg_id between v_from and v_to
-            and v_plain
-            and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
-        order by m.msg_id
-        limit $2
-        for update skip locked
-    ))
-    returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
-    if not found then
+    loop
+        v_left := $2 - v_count;
+        return query
+        update pgmq.%1$I m
+        set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
+        where m.msg_id between v_from and v_to and m.msg_id = any(array(
+            select m.msg_id
+            from pgmq.%1$I m
+            where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
+                and m.vt <= v_ts
+                and m.msg_id between v_from and v_to
+                and v_plain
+                and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
+            order by m.msg_id
+            limit v_left
+            for update skip locked
+        ))
+        returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+        get diagnostics v_rows = row_count;
+        v_count := v_count + v_rows;
+        exit when v_count = 0 or v_rows = v_left or v_to >= pgqueue._last_id(%25$L);
+        v_from := v_to + 1;
+        v_to := 9223372036854775807;
+    end loop;
+    if v_count = 0 then
         v_due := pgqueue.%7$I(v_ts, v_ts + $1 * interval '1 second', $2);
         if v_due <> '{}' then
             select min(d.msg_id), max(d.msg_id) into v_from, v_to from unnest(v_due) as d (msg_id);
@@ -2987,7 +3000,7 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
         f.ts,
         f.from_id,
         not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $2 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
-        and $1 >= 0
+        and $1 > 0
         and (f.since > f.ts or (
             select m.vt
             from pgmq.%1$I m
@@ -2999,9 +3012,9 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
     from (
         select
             clock_timestamp() as ts,
-            coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
-            coalesce(to_timestamp(nullif(pg_sequence_last_value(%25$L::regclass), 0) / 1e6::float8), '-infinity') as since,
-            pg_sequence_last_value(%27$L::regclass) as walk
+            coalesce(pg_sequence_last_value(%22$L::regclass), -9223372036854775808) as from_id,
+            coalesce(to_timestamp(nullif(pg_sequence_last_value(%23$L::regclass), 0) / 1e6::float8), '-infinity') as since,
+            pg_sequence_last_value(%24$L::regclass) as walk
     ) f;
     return query
     update pgmq.%1$I m
@@ -3053,6 +3066,9 @@ declare
     v_ts timestamptz;
     v_from bigint;
     v_to bigint;
+    v_rows bigint;
+    v_count bigint := 0;
+    v_left bigint;
     v_since timestamptz;
     v_plain boolean;
     v_due bigint[];
@@ -3102,14 +3118,14 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
         ),
         f.since,
         not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $2 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
-        and $1 >= 0
+        and $1 > 0
     into v_ts, v_from, v_to, v_since, v_plain
     from (
         select
             clock_timestamp() as ts,
-            coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
-            coalesce(to_timestamp(nullif(pg_sequence_last_value(%25$L::regclass), 0) / 1e6::float8), '-infinity') as since,
-            pg_sequence_last_value(%27$L::regclass) as walk
+            coalesce(pg_sequence_last_value(%22$L::regclass), -9223372036854775808) as from_id,
+            coalesce(to_timestamp(nullif(pg_sequence_last_value(%23$L::regclass), 0) / 1e6::float8), '-infinity') as since,
+            pg_sequence_last_value(%24$L::regclass) as walk
     ) f
     left join pgmq.%1$I m on false;
     if v_plain and v_since <= v_ts then
@@ -3121,23 +3137,31 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
             limit 1
         ) is null;
     end if;
-    return query
-    update pgmq.%1$I m
-    set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
-    where m.msg_id between v_from and v_to and m.msg_id = any(array(
-        select m.msg_id
-        from pgmq.%1$I m
-        where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
-            and m.vt <= v_ts
-            and m.msg_id between v_from and v_to
-            and v_plain
-            and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
-        order by m.msg_id
-        limit $2
-        for update skip locked
-    ))
-    returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
-    if not found then
+    loop
+        v_left := $2 - v_count;
+        return query
+        update pgmq.%1$I m
+        set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
+        where m.msg_id between v_from and v_to and m.msg_id = any(array(
+            select m.msg_id
+            from pgmq.%1$I m
+            where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
+                and m.vt <= v_ts
+                and m.msg_id between v_from and v_to
+                and v_plain
+                and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
+            order by m.msg_id
+            limit v_left
+            for update skip locked
+        ))
+        returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+        get diagnostics v_rows = row_count;
+        v_count := v_count + v_rows;
+        exit when v_count = 0 or v_rows = v_left or v_to >= pgqueue._last_id(%25$L);
+        v_from := v_to + 1;
+        v_to := 9223372036854775807;
+    end loop;
+    if v_count = 0 then
         v_due := pgqueue.%7$I(v_ts, v_ts + $1 * interval '1 second', $2);
         if v_due <> '{}' then
             select min(d.msg_id), max(d.msg_id) into v_from, v_to from unnest(v_due) as d (msg_id);
@@ -3211,9 +3235,9 @@ begin
     from (
         select
             clock_timestamp() as ts,
-            coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
-            coalesce(to_timestamp(nullif(pg_sequence_last_value(%25$L::regclass), 0) / 1e6::float8), '-infinity') as since,
-            pg_sequence_last_value(%27$L::regclass) as walk
+            coalesce(pg_sequence_last_value(%22$L::regclass), -9223372036854775808) as from_id,
+            coalesce(to_timestamp(nullif(pg_sequence_last_value(%23$L::regclass), 0) / 1e6::float8), '-infinity') as since,
+            pg_sequence_last_value(%24$L::regclass) as walk
     ) f;
     return query
     delete from pgmq.%1$I m
@@ -3256,6 +3280,9 @@ declare
     v_ts timestamptz;
     v_from bigint;
     v_to bigint;
+    v_rows bigint;
+    v_count bigint := 0;
+    v_left bigint;
     v_since timestamptz;
     v_plain boolean;
     v_due bigint[];
@@ -3273,9 +3300,9 @@ begin
     from (
         select
             clock_timestamp() as ts,
-            coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
-            coalesce(to_timestamp(nullif(pg_sequence_last_value(%25$L::regclass), 0) / 1e6::float8), '-infinity') as since,
-            pg_sequence_last_value(%27$L::regclass) as walk
+            coalesce(pg_sequence_last_value(%22$L::regclass), -9223372036854775808) as from_id,
+            coalesce(to_timestamp(nullif(pg_sequence_last_value(%23$L::regclass), 0) / 1e6::float8), '-infinity') as since,
+            pg_sequence_last_value(%24$L::regclass) as walk
     ) f
     left join pgmq.%1$I m on false;
     if v_plain and v_since <= v_ts then
@@ -3287,22 +3314,30 @@ begin
             limit 1
         ) is null;
     end if;
-    return query
-    delete from pgmq.%1$I m
-    where m.msg_id between v_from and v_to and m.msg_id = any(array(
-        select m.msg_id
-        from pgmq.%1$I m
-        where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
-            and m.vt <= v_ts
-            and m.msg_id between v_from and v_to
-            and v_plain
-            and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
-        order by m.msg_id
-        limit $1
-        for update skip locked
-    ))
-    returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
-    if not found then
+    loop
+        v_left := $1 - v_count;
+        return query
+        delete from pgmq.%1$I m
+        where m.msg_id between v_from and v_to and m.msg_id = any(array(
+            select m.msg_id
+            from pgmq.%1$I m
+            where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
+                and m.vt <= v_ts
+                and m.msg_id between v_from and v_to
+                and v_plain
+                and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
+            order by m.msg_id
+            limit v_left
+            for update skip locked
+        ))
+        returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+        get diagnostics v_rows = row_count;
+        v_count := v_count + v_rows;
+        exit when v_count = 0 or v_rows = v_left or v_to >= pgqueue._last_id(%25$L);
+        v_from := v_to + 1;
+        v_to := 9223372036854775807;
+    end loop;
+    if v_count = 0 then
         v_due := pgqueue.%7$I(v_ts, null, $1);
         if v_due <> '{}' then
             select min(d.msg_id), max(d.msg_id) into v_from, v_to from unnest(v_due) as d (msg_id);
@@ -3402,7 +3437,7 @@ begin
     set vt = $2
     where m.msg_id = $1
     returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
-    if found and $2 <= clock_timestamp() + interval '1 second' and pg_sequence_last_value(%27$L::regclass) is not null then
+    if found and $2 <= clock_timestamp() + interval '1 second' and pg_sequence_last_value(%24$L::regclass) is not null then
         perform pgqueue.%6$I(array[$1], $2);
     end if;
 end
@@ -3422,7 +3457,7 @@ begin
     set vt = $2
     where m.msg_id = any($1)
     returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
-    if found and $2 <= clock_timestamp() + interval '1 second' and pg_sequence_last_value(%27$L::regclass) is not null then
+    if found and $2 <= clock_timestamp() + interval '1 second' and pg_sequence_last_value(%24$L::regclass) is not null then
         perform pgqueue.%6$I($1, $2);
     end if;
 end
@@ -3579,7 +3614,7 @@ declare
     v_missing integer;
 begin
     perform from pgmq.%1$I where false;
-    v_walk := pg_sequence_last_value(%27$L::regclass);
+    v_walk := pg_sequence_last_value(%24$L::regclass);
     if (((date_part('epoch', v_ts) * 1000000)::bigint & 255) < p_qty or ((date_part('epoch', v_ts) * 1000000)::bigint - v_walk) / 1000000 <> 0) is true then
         v_walk := pgqueue.%5$I(v_ts);
     end if;
@@ -3587,8 +3622,8 @@ begin
         v_from := -9223372036854775808;
         v_since := '-infinity';
     else
-        v_from := coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808);
-        v_since := coalesce(to_timestamp(nullif(pg_sequence_last_value(%25$L::regclass), 0) / 1e6::float8), '-infinity');
+        v_from := coalesce(pg_sequence_last_value(%22$L::regclass), -9223372036854775808);
+        v_since := coalesce(to_timestamp(nullif(pg_sequence_last_value(%23$L::regclass), 0) / 1e6::float8), '-infinity');
     end if;
     while cardinality(v_ids) < p_qty or p_qty < 0 loop
         v_head := pgqueue.%18$I(v_ts, 1, v_from, v_since, v_heads);
@@ -3632,7 +3667,7 @@ begin
     select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
     from leased m
     order by array_position(v_ids, m.msg_id);
-    if v_until <= v_ts and pg_sequence_last_value(%27$L::regclass) is not null then
+    if v_until <= v_ts and pg_sequence_last_value(%24$L::regclass) is not null then
         perform pgqueue.%6$I(v_ids, v_until);
     end if;
 end
@@ -3665,7 +3700,7 @@ begin
         return;
     end if;
     perform from pgmq.%1$I where false;
-    v_walk := pg_sequence_last_value(%27$L::regclass);
+    v_walk := pg_sequence_last_value(%24$L::regclass);
     if (((date_part('epoch', v_ts) * 1000000)::bigint & 255) < p_qty or ((date_part('epoch', v_ts) * 1000000)::bigint - v_walk) / 1000000 <> 0) is true then
         v_walk := pgqueue.%5$I(v_ts);
     end if;
@@ -3673,8 +3708,8 @@ begin
         v_from := -9223372036854775808;
         v_since := '-infinity';
     else
-        v_from := coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808);
-        v_since := coalesce(to_timestamp(nullif(pg_sequence_last_value(%25$L::regclass), 0) / 1e6::float8), '-infinity');
+        v_from := coalesce(pg_sequence_last_value(%22$L::regclass), -9223372036854775808);
+        v_since := coalesce(to_timestamp(nullif(pg_sequence_last_value(%23$L::regclass), 0) / 1e6::float8), '-infinity');
     end if;
     v_ids := pgqueue.%18$I(v_ts, p_qty, v_from, v_since, '{}');
     if v_ids = '{}' and v_walk is not null then
@@ -3720,7 +3755,7 @@ begin
     select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
     from leased m
     order by array_position(v_ids, m.msg_id);
-    if v_until <= v_ts and pg_sequence_last_value(%27$L::regclass) is not null then
+    if v_until <= v_ts and pg_sequence_last_value(%24$L::regclass) is not null then
         perform pgqueue.%6$I(v_ids, v_until);
     end if;
 end
@@ -3750,7 +3785,7 @@ declare
     v_ids bigint[];
 begin
     perform from pgmq.%1$I where false;
-    v_walk := pg_sequence_last_value(%27$L::regclass);
+    v_walk := pg_sequence_last_value(%24$L::regclass);
     if (((date_part('epoch', v_ts) * 1000000)::bigint & 255) < p_qty or ((date_part('epoch', v_ts) * 1000000)::bigint - v_walk) / 1000000 <> 0) is true then
         v_walk := pgqueue.%5$I(v_ts);
     end if;
@@ -3758,8 +3793,8 @@ begin
         v_from := -9223372036854775808;
         v_since := '-infinity';
     else
-        v_from := coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808);
-        v_since := coalesce(to_timestamp(nullif(pg_sequence_last_value(%25$L::regclass), 0) / 1e6::float8), '-infinity');
+        v_from := coalesce(pg_sequence_last_value(%22$L::regclass), -9223372036854775808);
+        v_since := coalesce(to_timestamp(nullif(pg_sequence_last_value(%23$L::regclass), 0) / 1e6::float8), '-infinity');
     end if;
     v_ids := pgqueue.%18$I(v_ts, p_qty, v_from, v_since, '{}');
     if v_ids = '{}' and v_walk is not null then
@@ -3785,7 +3820,7 @@ begin
     select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
     from leased m
     order by array_position(v_ids, m.msg_id);
-    if v_until <= v_ts and pg_sequence_last_value(%27$L::regclass) is not null then
+    if v_until <= v_ts and pg_sequence_last_value(%24$L::regclass) is not null then
         perform pgqueue.%6$I(v_ids, v_until);
     end if;
 end
@@ -4127,7 +4162,7 @@ CREATE FUNCTION pgqueue._filled(p_text text, p_name text) RETURNS text
 declare
     v_name text := p_name;
 begin
-    return format(p_text, 'q_' || v_name, 'a_' || v_name, v_name || '$send', v_name || '$send_batch', v_name || '$floor', v_name || '$lower_floor', v_name || '$due', v_name || '$read', v_name || '$fetch', v_name || '$complete', v_name || '$pop', v_name || '$delete', v_name || '$delete_batch', v_name || '$archive', v_name || '$archive_batch', v_name || '$set_vt', v_name || '$set_vt_batch', v_name || '$heads', v_name || '$read_grouped', v_name || '$read_grouped_rr', v_name || '$grouped_head', v_name || '$floor_id', 'pgqueue.' || quote_ident(v_name || '$floor_id'), v_name || '$floor_vt', 'pgqueue.' || quote_ident(v_name || '$floor_vt'), v_name || '$walk', 'pgqueue.' || quote_ident(v_name || '$walk'), v_name || '$notified', 'pgqueue.' || quote_ident(v_name || '$notified'), pgqueue._object_name('q_', v_name, '_ready_idx'), pgqueue._object_name('q_', v_name, '_waiting_idx'), pgqueue._object_name('q_', v_name, '_fifo_idx'), pgqueue._object_name('q_', v_name, '_msg_id_idx'), pgqueue._object_name('archived_at_idx_', v_name, ''));
+    return format(p_text, 'q_' || v_name, 'a_' || v_name, v_name || '$send', v_name || '$send_batch', v_name || '$floor', v_name || '$lower_floor', v_name || '$due', v_name || '$read', v_name || '$fetch', v_name || '$complete', v_name || '$pop', v_name || '$delete', v_name || '$delete_batch', v_name || '$archive', v_name || '$archive_batch', v_name || '$set_vt', v_name || '$set_vt_batch', v_name || '$heads', v_name || '$read_grouped', v_name || '$read_grouped_rr', v_name || '$grouped_head', 'pgqueue.' || quote_ident(v_name || '$floor_id'), 'pgqueue.' || quote_ident(v_name || '$floor_vt'), 'pgqueue.' || quote_ident(v_name || '$walk'), 'pgmq.' || quote_ident('q_' || v_name), pgqueue._object_name('q_', v_name, '_ready_idx'), pgqueue._object_name('q_', v_name, '_waiting_idx'), pgqueue._object_name('q_', v_name, '_fifo_idx'), pgqueue._object_name('q_', v_name, '_msg_id_idx'), pgqueue._object_name('archived_at_idx_', v_name, ''));
 end
 $_$;
 
@@ -4417,6 +4452,27 @@ $$;
 ALTER FUNCTION pgqueue._is_relation(p_name text) OWNER TO app_owner;
 
 --
+-- Name: _last_id(text); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
+--
+
+CREATE FUNCTION pgqueue._last_id(p_table text) RETURNS bigint
+    LANGUAGE plpgsql STABLE
+    AS $$
+-- The last id given to a message of a table; the highest there is where that cannot be told.
+declare
+    v_sequence text := pg_get_serial_sequence(p_table, 'msg_id');
+begin
+    if v_sequence is null or not has_sequence_privilege(v_sequence, 'select, usage') then
+        return 9223372036854775807;
+    end if;
+    return coalesce(pg_sequence_last_value(v_sequence::regclass), 0);
+end
+$$;
+
+
+ALTER FUNCTION pgqueue._last_id(p_table text) OWNER TO app_owner;
+
+--
 -- Name: _leave_partman(text[]); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
 --
 
@@ -4484,21 +4540,22 @@ $$;
 ALTER FUNCTION pgqueue._lost_lease(p_msg_id bigint, p_read_ct integer) OWNER TO app_owner;
 
 --
--- Name: _maintain(text); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
+-- Name: _maintain(text, integer); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
 --
 
-CREATE FUNCTION pgqueue._maintain(p_table text) RETURNS TABLE(partitions_made integer, partitions_dropped integer, rows_moved bigint, problem text)
+CREATE FUNCTION pgqueue._maintain(p_table text, p_wait_ms integer) RETURNS TABLE(partitions_made integer, partitions_dropped integer, rows_moved bigint, problem text)
     LANGUAGE plpgsql
     SET lock_timeout TO '2s'
     SET "DateStyle" TO 'ISO'
     AS $$
--- Upkeep of one partitioned table. What goes wrong is told, and stops no other table's upkeep. It waits for a lock for less
--- than deadlock_timeout, a second: of a deadlock it is this that gives up, never the caller.
+-- Upkeep of one partitioned table. What goes wrong is told, and stops no other table's upkeep. Once it holds the queue it
+-- waits for a lock for less than deadlock_timeout, a second: of a deadlock it is this that gives up, never the caller.
 begin
+    perform set_config('lock_timeout', p_wait_ms::text, true);
     perform pgqueue._lock_queue(substr(p_table, 3));
-    perform set_config('lock_timeout', '500ms', true);
+    perform set_config('lock_timeout', least(p_wait_ms, 500)::text, true);
     perform pgqueue._fire_triggers(substr(p_table, 3));
-    rows_moved := pgqueue._move_spill(p_table);
+    select s.moved, s.problem into rows_moved, problem from pgqueue._move_spill(p_table) s;
     partitions_made := pgqueue._make_partitions(p_table);
     partitions_dropped := pgqueue._drop_expired(p_table);
     return next;
@@ -4513,7 +4570,7 @@ end
 $$;
 
 
-ALTER FUNCTION pgqueue._maintain(p_table text) OWNER TO app_owner;
+ALTER FUNCTION pgqueue._maintain(p_table text, p_wait_ms integer) OWNER TO app_owner;
 
 --
 -- Name: _make_indexes(text); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
@@ -4526,17 +4583,17 @@ CREATE FUNCTION pgqueue._make_indexes(p_name text) RETURNS void
 begin
     if not pgqueue._has_index(pgqueue._object_name('q_', p_name, '_ready_idx'), 'q_' || p_name) then
         execute pgqueue._filled($ddl$
-            create index %30$I on pgmq.%1$I (msg_id) where isfinite(vt) and vt - enqueued_at < interval '1 second'
+            create index %26$I on pgmq.%1$I (msg_id) where isfinite(vt) and vt - enqueued_at < interval '1 second'
         $ddl$, p_name);
     end if;
     if not pgqueue._has_index(pgqueue._object_name('q_', p_name, '_waiting_idx'), 'q_' || p_name) then
         execute pgqueue._filled($ddl$
-            create index %31$I on pgmq.%1$I (vt) where (not isfinite(vt) or vt - enqueued_at >= interval '1 second')
+            create index %27$I on pgmq.%1$I (vt) where (not isfinite(vt) or vt - enqueued_at >= interval '1 second')
         $ddl$, p_name);
     end if;
     if not pgqueue._has_index(pgqueue._object_name('archived_at_idx_', p_name, ''), 'a_' || p_name) then
         execute pgqueue._filled($ddl$
-            create index %34$I on pgmq.%2$I (archived_at)
+            create index %30$I on pgmq.%2$I (archived_at)
         $ddl$, p_name);
     end if;
 end
@@ -4676,8 +4733,9 @@ begin
             where c.relnamespace = 'pgqueue'::regnamespace and c.relname = v_sequence
         );
         execute format(
-            case
-                when v_suffix = 'floor_vt' then 'create sequence pgqueue.%I minvalue 0'
+            case v_suffix
+                when 'floor_id' then 'create sequence pgqueue.%I minvalue -9223372036854775808'
+                when 'floor_vt' then 'create sequence pgqueue.%I minvalue 0'
                 else 'create sequence pgqueue.%I minvalue -4611686018427387904'
             end,
             v_sequence
@@ -4783,35 +4841,44 @@ ALTER FUNCTION pgqueue._metrics(p_queue_name text, p_name text, p_spill regclass
 -- Name: _move_spill(text); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
 --
 
-CREATE FUNCTION pgqueue._move_spill(p_table text) RETURNS bigint
+CREATE FUNCTION pgqueue._move_spill(p_table text, OUT moved bigint, OUT problem text) RETURNS record
     LANGUAGE plpgsql
     AS $_$
--- Moves rows out of the default partition (the spill) into partitions of their own, ids and leases kept. All others wait meanwhile:
--- who waited for a single row would find it gone, and a lighter lock, made stronger later, would end in a deadlock with
--- every reader. Says how many rows it moved.
+-- Moves rows out of the default partition (the spill) into partitions of their own, ids and leases kept. All others wait
+-- meanwhile: whoever waited for a single row would find it gone, and a lighter lock, made stronger later, would end in a
+-- deadlock with every reader. Says how many rows it moved; and of a range whose partition was detached, that its rows stay.
 declare
     v_default regclass := pgqueue._default_partition(p_table);
     v_control text := (select p.control from pgqueue.partitioning p where p.table_name = p_table);
+    v_from text := case when v_control = 'msg_id' then '0' else '2001-01-01 00:00:00+00' end;
     v_least text;
     v_bounds record;
     v_columns text;
     v_rows bigint;
-    v_moved bigint := 0;
 begin
+    moved := 0;
     select string_agg(quote_ident(a.attname), ', ' order by a.attnum) into v_columns
     from pg_catalog.pg_attribute a
     where a.attrelid = format('pgmq.%I', p_table)::regclass and a.attnum > 0 and not a.attisdropped;
+    if v_default is null then
+        return;
+    end if;
     loop
         execute format(
             'select min(%1$I)::text from %2$s where %1$I >= %3$L',
-            v_control, v_default, case when v_control = 'msg_id' then '0' else '2001-01-01 00:00:00+00' end
+            v_control, v_default, v_from
         ) into v_least;
         exit when v_least is null;
-        if v_moved = 0 then
-            execute format('lock table only pgmq.%I in access exclusive mode', p_table);
-        end if;
         select b.suffix, b.lower, b.upper, pgqueue._partition_name(p_table, b.suffix) as name into v_bounds
         from pgqueue._partition_bounds(p_table, v_least, 0) b;
+        v_from := v_bounds.upper;
+        if pgqueue._is_relation(v_bounds.name) then
+            problem := format('%I is no partition of %I: messages of its range stay in the default one', v_bounds.name, p_table);
+            continue;
+        end if;
+        if moved = 0 then
+            execute format('lock table only pgmq.%I in access exclusive mode', p_table);
+        end if;
         execute format('create table pgmq.%I (like pgmq.%I including defaults)', v_bounds.name, p_table);
         perform pgqueue._give_to_owner(v_bounds.name, p_table);
         execute format(
@@ -4820,18 +4887,17 @@ begin
             v_default, v_control, v_bounds.lower, v_bounds.upper, v_columns, v_bounds.name
         );
         get diagnostics v_rows = row_count;
-        v_moved := v_moved + v_rows;
+        moved := moved + v_rows;
         execute format(
             'alter table pgmq.%I attach partition pgmq.%I for values from (%L) to (%L)',
             p_table, v_bounds.name, v_bounds.lower, v_bounds.upper
         );
     end loop;
-    return v_moved;
 end
 $_$;
 
 
-ALTER FUNCTION pgqueue._move_spill(p_table text) OWNER TO app_owner;
+ALTER FUNCTION pgqueue._move_spill(p_table text, OUT moved bigint, OUT problem text) OWNER TO app_owner;
 
 --
 -- Name: _newest_value(text); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
@@ -5423,6 +5489,9 @@ CREATE FUNCTION pgqueue.maintain() RETURNS TABLE(table_name text, partitions_mad
 -- stands in problem, and stops no other. Tables of another owner are left to that role: they may run its triggers.
 declare
     v_table record;
+    -- Milliseconds to wait for a lock. What is done for one table is held to the end: the next ones must not keep others
+    -- waiting for it for as long as deadlock_timeout, a second, after which the server would end them, not this.
+    v_wait integer := 2000;
 begin
     perform 'pgmq.meta'::regclass;
     for v_table in
@@ -5431,14 +5500,19 @@ begin
         join pg_catalog.pg_class c on c.relnamespace = 'pgmq'::regnamespace and c.relname = p.table_name
         order by p.table_name
     loop
+        table_name := v_table.table_name;
         if v_table.ours then
-            return query
-            select v_table.table_name, m.partitions_made, m.partitions_dropped, m.rows_moved, m.problem
-            from pgqueue._maintain(v_table.table_name) m;
+            select m.partitions_made, m.partitions_dropped, m.rows_moved, m.problem
+            into partitions_made, partitions_dropped, rows_moved, problem
+            from pgqueue._maintain(table_name, v_wait) m;
+            v_wait := case when problem is null and v_wait >= 250 then 250 else 20 end;
         else
-            return query
-            select v_table.table_name, 0, 0, 0::bigint, format('belongs to %s, who is to maintain it', v_table.owner);
+            partitions_made := 0;
+            partitions_dropped := 0;
+            rows_moved := 0;
+            problem := format('belongs to %s, who is to maintain it', v_table.owner);
         end if;
+        return next;
     end loop;
 end
 $$;
@@ -5731,7 +5805,7 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
         f.ts,
         f.from_id,
         not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $2 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
-        and $1 >= 0
+        and $1 > 0
         and (f.since > f.ts or (
             select m.vt
             from pgmq.q_orders m
@@ -5839,7 +5913,9 @@ begin
         perform setval('pgqueue."orders$floor_id"'::regclass, v_msg_id), setval('pgqueue."orders$floor_vt"'::regclass, v_vt_us), setval('pgqueue."orders$walk"'::regclass, v_us);
         return v_us;
     end if;
-    v_may_rise := v_clean or v_msg_id - v_floor > 1000;
+    -- Not above what another's full walk has found meanwhile.
+    v_may_rise := (v_clean or v_msg_id / 2 - v_floor / 2 > 500)
+        and pg_sequence_last_value('pgqueue."orders$walk"'::regclass) = case when v_full then v_us else v_walk end;
     if v_msg_id < v_floor or v_msg_id > v_floor and v_may_rise then
         perform setval('pgqueue."orders$floor_id"'::regclass, v_msg_id);
     end if;
@@ -6166,7 +6242,7 @@ begin
         f.ts,
         f.from_id,
         not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $2 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
-        and $1 >= 0
+        and $1 > 0
         and (f.since > f.ts or (
             select m.vt
             from pgmq.q_orders m
@@ -6851,9 +6927,9 @@ ALTER TABLE pgqueue.migration OWNER TO app_owner;
 --
 
 CREATE SEQUENCE pgqueue."orders$floor_id"
-    START WITH -4611686018427387904
+    START WITH -9223372036854775808
     INCREMENT BY 1
-    MINVALUE -4611686018427387904
+    MINVALUE -9223372036854775808
     NO MAXVALUE
     CACHE 1;
 
@@ -6922,9 +6998,9 @@ ALTER TABLE pgqueue.partitioning OWNER TO app_owner;
 --
 
 CREATE SEQUENCE pgqueue."parts$floor_id"
-    START WITH -4611686018427387904
+    START WITH -9223372036854775808
     INCREMENT BY 1
-    MINVALUE -4611686018427387904
+    MINVALUE -9223372036854775808
     NO MAXVALUE
     CACHE 1;
 
@@ -6976,9 +7052,9 @@ ALTER TABLE pgqueue.policy OWNER TO app_owner;
 --
 
 CREATE SEQUENCE pgqueue."quick$floor_id"
-    START WITH -4611686018427387904
+    START WITH -9223372036854775808
     INCREMENT BY 1
-    MINVALUE -4611686018427387904
+    MINVALUE -9223372036854775808
     NO MAXVALUE
     CACHE 1;
 

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 
 # What the reader does once for a machine, and the tests have done in their own way.
-DONE_BEFORE = ("pip install ", "export PGQUEUE_DSN=")
+DONE_BEFORE = ("python3 -m venv ", "pip install ", "export PGQUEUE_DSN=")
 
 
 def command(language: str, text: str) -> list[str]:
@@ -27,7 +27,7 @@ def command(language: str, text: str) -> list[str]:
     if language == "sql":
         return ["psql", "-X", "-v", "ON_ERROR_STOP=1", "-c", text]
     if language == "python":
-        return [sys.executable, "-W", "error", "-c", f"import os; dsn = os.environ['PGQUEUE_DSN']\n{text}"]
+        return [sys.executable, "-W", "error", "-c", text]
     return ["node", "-e", text]
 
 
@@ -37,14 +37,21 @@ def test_the_readme_works_as_it_is_pasted(empty_db: Database, node_modules: Path
     assert {language for language, _ in blocks} == {"sh", "sql", "python", "js"}
     path = f"{Path(sys.executable).parent}:{environment(empty_db)['PATH']}"
     where = environment(empty_db, PGQUEUE_DSN=empty_db.dsn, NODE_PATH=str(node_modules), PATH=path)
-    for language, text in blocks:
-        done = subprocess.run(command(language, text), env=where, capture_output=True, text=True, timeout=60)
-        assert done.returncode == 0, f"{text}\n{done.stdout}{done.stderr}"
+
+    def paste() -> None:
+        for language, text in blocks:
+            done = subprocess.run(
+                command(language, text), env=where, capture_output=True, text=True, timeout=60
+            )
+            assert done.returncode == 0, f"{text}\n{done.stdout}{done.stderr}"
+
+    paste()
     with empty_db.connect() as conn:
         archived = conn.execute("select message ->> 'to' from pgmq.a_mail order by msg_id").fetchall()
         shipped = conn.execute("select order_id from shipped").fetchall()
     assert [to for (to,) in archived] == [f"{who}@example.org" for who in ("ann", "cyd", "dee")]
     assert shipped == [(7,)]
+    paste()  # nobody's first attempt is the only one
 
 
 @pytest.mark.parametrize("target", re.findall(r"\]\(([^)#:]+)\)", (ROOT / "README.md").read_text()))

@@ -219,6 +219,37 @@ def test_set_vt_into_the_next_second(queue: Connection, db: Database, batch: boo
     assert read(db.connect(), 3) == [*low, *newer]
 
 
+def test_a_lease_of_no_time(queue: Connection) -> None:
+    """It leaves the message visible: the next read gives it again, whatever the floor knows of others."""
+    sent = send(queue, 8)
+    pass_by(queue, value(queue, "select max(vt + interval '1.1 seconds')::text from pgmq.q_x"))
+    assert read(queue) == sent[:1]
+    raise_floor(queue)
+    assert [read(queue, vt=0) for _ in range(6)] == [[sent[1]]] * 6
+    assert [read(queue, vt=-5) for _ in range(3)] == [[sent[1]]] * 3
+
+
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_ids_at_both_ends(conn: Connection, partitioned: bool) -> None:
+    """Written by hand. Reads go on from wherever the floor is, also in a transaction that has written."""
+    conn.execute(
+        "select pgmq.create_partitioned('x', '10', '1000')" if partitioned else "select pgmq.create('x')"
+    )
+    ends = [-9223372036854775807, -5, 0, 7, 9223372036854775806]
+    for low in (-9223372036854775808, 0, 9223372036854775807):
+        conn.execute("truncate pgmq.q_x")
+        conn.execute(
+            "insert into pgmq.q_x (msg_id, vt, message) overriding system value select i, now(), '{}' from unnest(%s) i",
+            [ends],
+        )
+        with conn.transaction():
+            conn.execute("create temp table if not exists written ()")
+            conn.execute("""select setval('pgqueue."x$floor_id"', %s)""", [low])
+            set_stamp(conn, -SECOND * 5)
+            assert sorted(read(conn, 300, vt=0)) == ends
+        assert sorted(read(conn, 300)) == ends
+
+
 def test_a_lease_of_a_second_ends_in_time(queue: Connection) -> None:
     """The floor lies ahead, but never as far as a lease that is given now ends."""
     low = send(queue)

@@ -187,7 +187,7 @@ def test_a_view_does_not_stop_the_owner(db: Database, conn: Connection, canary: 
     migrate.upgrade(session, steps=steps)
     assert rows(conn, f"select * from {canary}") == []
     do(conn, "delete from pgqueue.migration where name = 'nothing'")
-    migrate.uninstall(session)
+    migrate.uninstall(session, cascade=True)
     assert value(conn, "select to_regnamespace('pgmq') is null")
     assert rows(conn, f"select * from {canary}") == []
 

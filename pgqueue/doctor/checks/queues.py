@@ -83,7 +83,7 @@ def not_a_table(survey: Survey) -> Iterator[Finding]:
                 kind = KINDS[relation.kind]
                 yield error(
                     f"{relation.sql} is a {kind}, not a table",
-                    "whoever counts or reads all queues runs what its author wrote, with his own rights",
+                    "whoever counts or reads all queues runs what its author wrote, with their own rights",
                     f"-- look at it first: \\d+ {relation.sql}\n"
                     f"drop {kind} {relation.sql};\n{_create(queue)}",
                     queue.name,

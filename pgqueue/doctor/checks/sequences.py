@@ -53,7 +53,7 @@ def sequence_near_end(survey: Survey, queue: Queue) -> Iterator[Finding]:
 def sequence_behind(survey: Survey, queue: Queue) -> Iterator[Finding]:
     """One that stands below ids which are taken, as after rows were copied in by hand."""
     for sequence in _readable(survey, queue):
-        # Ids first: who sends meanwhile only moves the sequence on.
+        # Ids first: whoever sends meanwhile only moves the sequence on.
         taken = max(_highest(survey, queue), default=0)
         used = survey.look.value("select coalesce(pg_sequence_last_value(%s::oid), 0)", sequence.oid)
         if taken > used:
