@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import logging
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from pgqueue.worker.worker import Worker
 
     __version__: str
-
-logging.getLogger("pgqueue").addHandler(logging.NullHandler())  # quiet unless the application asks
 
 __all__ = [
     "BYTES",

@@ -9,14 +9,18 @@ from dataclasses import dataclass, field
 import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
+from psycopg.sql import SQL, Identifier
 
 from .asking import scalar, texts
-from .errors import ForeignInstallation, NotInstalled, TooNew
+from .dependents import dependents
+from .errors import ForeignInstallation, NotInstalled, Refused, TooNew
+from .names import listed
 from .script import Migration, functions_sql, install_sql, migrations, package_version
 
-#: Queues handled in one transaction where each needs locks of its own: 2,000 queues must fit the server's
-#: defaults (64 locks a transaction, 100 connections), and one queue's objects are some 40.
+#: Queues dropped per transaction: each takes some 40 locks, and the server's default lock table must hold them.
 QUEUES_A_STEP = 50
+
+_DEPENDENTS_EXIST = "2BP01"
 
 _LOCK = "select pg_advisory_xact_lock(hashtext('pgqueue.install'))"
 
@@ -144,6 +148,7 @@ def uninstall(
     conn: psycopg.Connection,
     *,
     keep_archives: bool = False,
+    cascade: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> int:
     """Drop every queue with its messages, then the functions and the schemas. Goes in steps of some
@@ -151,6 +156,7 @@ def uninstall(
 
     Args:
         keep_archives: Leave the archive tables, in schema pgmq.
+        cascade: Drop what others made that depends on it too, see dependents().
         progress: Called with the number of queues dropped and of all.
 
     Returns:
@@ -158,12 +164,18 @@ def uninstall(
 
     Raises:
         NotInstalled, ForeignInstallation: nothing was changed.
+        Refused: there are dependents, and no `cascade`; nothing was changed.
     """
     found = status(conn)
     if found.kind in ("extension", "sql"):
         _refuse(found)
     if found.kind == "absent":
         raise NotInstalled
+    if not cascade and (used := dependents(conn, keep_archives=keep_archives)):
+        raise Refused(
+            f"these depend on pgqueue and would be dropped with it: {listed(used)}; nothing was done",
+            sqlstate=_DEPENDENTS_EXIST,
+        )
     with _transaction(conn):
         conn.execute(_NO_QUEUES.encode())
     dropped = 0
@@ -171,6 +183,8 @@ def uninstall(
         with _transaction(conn):
             conn.execute(_LOCK)
             for name in names:
+                if cascade:
+                    _drop_tables(conn, name, keep_archives)
                 conn.execute("select pgqueue._drop(%s, %s)", (name, keep_archives))
         dropped += len(names)
         if progress:
@@ -180,7 +194,7 @@ def uninstall(
         conn.execute("drop schema pgqueue cascade")
         if keep_archives and scalar(conn, _ARCHIVES):
             for statement in texts(conn, _OURS_IN_PGMQ):
-                conn.execute(str(statement).encode())
+                conn.execute((statement + (" cascade" if cascade else "")).encode())
         else:
             conn.execute("drop schema pgmq cascade")
     return dropped
@@ -209,7 +223,7 @@ select exists (
 
 #: What is ours in schema pgmq beside the archives: functions first, since tables' defaults need none of them.
 _OURS_IN_PGMQ = """
-select format('drop function %s', p.oid::regprocedure)
+select format('drop routine if exists %s', p.oid::regprocedure)
 from pg_catalog.pg_proc p
 where p.pronamespace = 'pgmq'::regnamespace
 union all
@@ -219,6 +233,25 @@ union all
 select format('drop type pgmq.%I', t.name)
 from unnest(array['message_record', 'queue_record', 'metrics_result']) as t (name)
 """
+
+
+#: The tables of a queue, whatever stands on them.
+_TABLES = """
+select c.relname
+from pg_catalog.pg_class c
+where c.relnamespace = 'pgmq'::regnamespace
+    and (c.relname = 'q_' || lower(%s) or c.relname = 'a_' || lower(%s) and not %s)
+    and c.relkind in ('r', 'p')
+order by c.relname desc"""
+
+
+def _drop_tables(conn: psycopg.Connection, name: str, keep_archive: bool) -> None:
+    """Drop a queue's tables with all that depends on them, as pgqueue._drop does without; that does the rest."""
+    tables = texts(conn, _TABLES, (name, name, keep_archive))
+    conn.execute("select pgqueue._lock_queue(lower(%s)), pgqueue._fire_triggers(lower(%s))", (name, name))
+    conn.execute("select pgqueue._leave_partman(%s)", (list(tables),))
+    for table in tables:
+        conn.execute(SQL("drop table pgmq.{} cascade").format(Identifier(table)))
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .errors import BadName
@@ -99,6 +100,12 @@ def quoted(name: str) -> str:
 def table_of(queue_name: str) -> str:
     """The table of a queue in SQL text, by any name, also one that is not legal."""
     return f"pgmq.{quoted(f'q_{lower(queue_name)}')}"
+
+
+def listed(names: Sequence[str], most: int = 10) -> str:
+    """The first of many names, and how many more there are."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def lower(text: str) -> str:

@@ -13,10 +13,7 @@ from pgqueue.adopt.plan import space_needed
 from pgqueue.adopt.survey import TYPES, Found
 from pgqueue.adopt.versions import NEWEST, OLDEST, number
 from pgqueue.asking import scalar
-from pgqueue.names import MAX_BYTES
-
-#: Names that are listed before the rest is counted.
-LISTED = 5
+from pgqueue.names import MAX_BYTES, listed
 
 
 def reasons(conn: psycopg.Connection, found: Found, *, accept_newer: bool = False) -> list[str]:
@@ -263,8 +260,3 @@ def transactions(conn: psycopg.Connection) -> Iterator[str]:
     found = waiting.blocker(conn)
     if found and found.seconds >= waiting.PATIENCE:
         yield f"an open transaction holds tables of pgmq: {found}; end it, or wait for it"
-
-
-def listed(names: Sequence[str]) -> str:
-    more = len(names) - LISTED
-    return ", ".join(names[:LISTED]) + (f" and {more} more" if more > 0 else "")

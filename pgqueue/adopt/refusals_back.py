@@ -5,8 +5,9 @@ from __future__ import annotations
 import psycopg
 
 from pgqueue.adopt.extension import OLDEST_OFFERED, TABLES, all_replaced, offered
-from pgqueue.adopt.refusals import dependents, listed, owners, transactions
+from pgqueue.adopt.refusals import dependents, owners, transactions
 from pgqueue.adopt.survey import Found
+from pgqueue.names import listed
 
 
 def reasons_back(conn: psycopg.Connection, found: Found, *, extension: bool) -> list[str]:

@@ -12,7 +12,7 @@ import click
 
 from pgqueue.cli import server
 from pgqueue.cli.options import agreed, server_option
-from pgqueue.cli.output import printable, say
+from pgqueue.cli.output import say
 from pgqueue.errors import PgqueueError
 
 if TYPE_CHECKING:
@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from pgqueue.adopt.plan import Step
 
 Watch = Callable[["Step", int, int], None]
+
+CLIENTS = (
+    "clients that create the extension when they start must be told not to: PG_INIT_EXTENSION=false or"
+    " init_extension=False (pgmq for Python), skipExtensionCreation (pgmq-js)"
+)
 
 
 @click.command()
@@ -86,14 +91,17 @@ def _take_over(
     from pgqueue.adopt.plan import findings, steps
 
     found = look(conn, accept_newer=accept_newer)
+    # Where an adoption was begun, nobody knows any more what it found.
+    for_clients = [CLIENTS] if found.unfinished or found.kind == "extension" else []
+    plan = steps(found)
     _show("found", ["an adoption that was begun"] if found.unfinished else findings(found))
-    _show_plan(steps(found))
-    if dry_run:
-        return
-    agreed("adopt this pgmq?", yes)
-    with _connection(dsn) as observer, _bar() as watch:
-        adopt(conn, observer, accept_newer=accept_newer, watch=watch)
-    say("pgqueue has taken over")
+    _show_plan(plan)
+    if not dry_run:
+        agreed("adopt this pgmq?", yes)
+        with _connection(dsn) as observer, _bar(plan) as watch:
+            adopt(conn, observer, accept_newer=accept_newer, watch=watch)
+        say("pgqueue has taken over")
+    _show("note", for_clients)
 
 
 def _give_back(
@@ -114,12 +122,13 @@ def _give_back(
             pgmq_sql(sql_file)
         except UnicodeDecodeError:
             raise PgqueueError(f"{sql_file} is not text in UTF-8") from None
+    plan = steps_back(found, extension=extension)
     _show("note", warnings_back(found))
-    _show_plan(steps_back(found, extension=extension))
+    _show_plan(plan)
     if dry_run:
         return
     agreed("give this database back to pgmq?", yes)
-    with _connection(dsn) as observer, _bar() as watch:
+    with _connection(dsn) as observer, _bar(plan) as watch:
         give_back(conn, observer, sql_file=sql_file, extension=extension, watch=watch)
     say("pgmq has its queues back, and pgqueue is gone")
 
@@ -137,10 +146,21 @@ def _show_plan(plan: list[Step]) -> None:
 
 
 @contextmanager
-def _bar() -> Iterator[Watch]:
-    """A bar for each step on a terminal; elsewhere a line when a step is done."""
+def _bar(plan: list[Step]) -> Iterator[Watch]:
+    """A bar for each step on a terminal; elsewhere a line when a step is done.
+
+    Each is shown once: the first are done again where queues come late.
+    """
+    named = {step.key: f"step {number}, {step.key}" for number, step in enumerate(plan, 1)}
+    ended: set[str] = set()
     if sys.stderr is None or not sys.stderr.isatty():
-        yield _line_when_done
+
+        def line(step: Step, done: int, total: int) -> None:
+            if done == total and step.key not in ended:
+                ended.add(step.key)
+                click.echo(f"done: {named.get(step.key, step.key)}", err=True)
+
+        yield line
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -150,14 +170,13 @@ def _bar() -> Iterator[Watch]:
         tasks: dict[str, Any] = {}
 
         def watch(step: Step, done: int, total: int) -> None:
+            if step.key in ended:
+                return
             if step.key not in tasks:
-                tasks[step.key] = bars.add_task(printable(step.key), total=max(total, 1))
+                tasks[step.key] = bars.add_task(named.get(step.key, step.key), total=max(total, 1))
             finished = total == 0 or done == total
+            if finished:
+                ended.add(step.key)
             bars.update(tasks[step.key], completed=max(total, 1) if finished else done, total=max(total, 1))
 
         yield watch
-
-
-def _line_when_done(step: Step, done: int, total: int) -> None:
-    if done == total:
-        click.echo(f"done: {step.key}", err=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,10 +13,13 @@ import click
 
 from pgqueue.cli import server
 from pgqueue.cli.options import server_option
-from pgqueue.cli.output import say
+from pgqueue.cli.output import count, note, say
 from pgqueue.errors import BenchError
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from pgqueue.bench.model import Options
     from pgqueue.bench.run import Say
     from pgqueue.bench.workloads import Workload
 
@@ -82,7 +85,7 @@ class Against(click.ParamType):  # type: ignore[type-arg]
 @click.option(
     "--seconds",
     type=click.FloatRange(1, 86_400),
-    help="How long a load of fixed length lasts. Default: each has its own.",
+    help="How long each load of cycle, readers, mixed and worker lasts; the others go by counts. Default: 2 to 20.",
 )
 @click.option(
     "--clients", type=Clients(), default=(4, 16), show_default="4,16", help="Numbers of pgbench clients."
@@ -146,7 +149,7 @@ def run(
         file.touch()  # a place that cannot be written is known now, not after a quarter of an hour
     options = Options(scale, clients, seconds, payload_bytes, turns, against, seed)
     try:
-        with _progress(workloads) as tell:
+        with _progress(workloads, options) as tell:
             done = measure(server.address(dsn), workloads, options, tell)
     except Terminated as stopped:
         raise click.exceptions.Exit(128 + stopped.number) from None
@@ -199,40 +202,77 @@ def check(file: Path, lenient: bool) -> None:
     failing = [one for one in verdicts if one.fails]
     if failing:
         raise BenchError(f"{len(failing)} of {len(verdicts)} bars fall short")
-    say(f"all of {len(verdicts)} bars are met, or could not be judged for a reason that is given")
+    judged = sum(one.value is not None for one in verdicts)
+    say(f"no bar falls short: {judged} are judged, {len(verdicts) - judged} could not be")
 
 
 @contextmanager
-def _progress(names: tuple[str, ...]) -> Iterator[Say]:
-    """A bar on stderr while workloads run, if that is a terminal. It moves by the time each should take."""
+def _progress(names: tuple[str, ...], options: Options) -> Iterator[Say]:
+    """Says how long it will take; then a bar on stderr, or a line for each workload if that is no terminal."""
+    from pgqueue.bench.run import chosen, expected_seconds
+
+    workloads = chosen(names)
+    seconds = {one.name: expected_seconds(one, options) for one in workloads}
+    minutes = max(1, round(sum(seconds.values()) / 60))
+    whole = f"{count(len(workloads), 'workload')}, about {minutes} min"
     if sys.stderr is None or not sys.stderr.isatty():
-        yield lambda workload, text: None
+        yield _lines(whole, list(seconds))
         return
+    note(whole)
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from pgqueue.bench.run import chosen
-
-    total = sum(one.seconds for one in chosen(names))
+    clock = _Clock(seconds)
     columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task("", total=total)
-        yield _teller(names, lambda done, text: bars.update(task, completed=done, description=text))
+
+    class Moving(Progress):
+        """One whose bar moves with the clock whenever it is drawn, and not only when something is said."""
+
+        def get_renderables(self) -> Iterable[RenderableType]:
+            for task in self.task_ids:
+                self.update(task, completed=clock.now())
+            return super().get_renderables()
+
+    with Moving(*columns, console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task("", total=sum(seconds.values()))
+
+        def tell(workload: Workload, text: str) -> None:
+            clock.at(workload.name)
+            bars.update(task, description=text)
+
+        yield tell
 
 
-def _teller(names: tuple[str, ...], update: Callable[[float, str], None]) -> Say:
-    """Turns what a run says into how far it is: a slow workload waits at its end."""
-    from pgqueue.bench.run import chosen
-
-    before: dict[str, int] = {}
-    total = 0
-    for one in chosen(names):
-        before[one.name] = total
-        total += one.seconds
-    started: dict[str, float] = {}
+def _lines(whole: str, names: list[str]) -> Say:
+    """Names each workload on stderr when it begins, and before the first how long all will take."""
+    begun: set[str] = set()
 
     def tell(workload: Workload, text: str) -> None:
-        start = started.setdefault(workload.name, time.monotonic())
-        update(before[workload.name] + min(workload.seconds, time.monotonic() - start), text)
+        if not begun:
+            note(whole)
+        if workload.name not in begun:
+            begun.add(workload.name)
+            note(f"{workload.name} ({names.index(workload.name) + 1} of {len(names)})")
 
     return tell
+
+
+class _Clock:
+    """How far a run is, in seconds of the time that its workloads should take: a slow one waits at its end."""
+
+    def __init__(self, seconds: dict[str, float]) -> None:
+        self._seconds = seconds
+        self._before = 0.0
+        self._name = ""
+        self._began = time.monotonic()
+
+    def at(self, name: str) -> None:
+        """The workload that is at work."""
+        if name == self._name:
+            return
+        names = list(self._seconds)
+        self._before = sum(self._seconds[one] for one in names[: names.index(name)])
+        self._name, self._began = name, time.monotonic()
+
+    def now(self) -> float:
+        return self._before + min(self._seconds.get(self._name, 0), time.monotonic() - self._began)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from pgqueue.cli import server
 from pgqueue.cli.options import json_option, server_option
-from pgqueue.cli.output import count, note, print_json, print_table, row, say
+from pgqueue.cli.output import bar, count, note, print_json, print_table, row, say
 
 if TYPE_CHECKING:
     from pgqueue.doctor import Finding, Reading, Report
@@ -68,7 +66,7 @@ def doctor(queue: str | None, fail_on: str, as_json: bool, dsn: str | None) -> N
     """
     from pgqueue.doctor import Severity, examine
 
-    with server.connection(dsn) as conn, _bar() as progress:
+    with server.connection(dsn) as conn, bar() as progress:
         report = examine(conn, queue, progress=progress)
     if as_json:
         print_json(_lines(report))
@@ -79,27 +77,18 @@ def doctor(queue: str | None, fail_on: str, as_json: bool, dsn: str | None) -> N
         raise click.exceptions.Exit(1)
 
 
-@contextmanager
-def _bar() -> Iterator[Callable[[int, int], None]]:
-    """A bar on stderr, if that is a terminal."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        yield lambda done, of: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress
-
-    with Progress(BarColumn(), MofNCompleteColumn(), console=Console(stderr=True), transient=True) as bars:
-        bar = bars.add_task("", total=None)
-        yield lambda done, of: bars.update(bar, completed=done, total=of)
-
-
 def _lines(report: Report) -> Iterator[dict[str, Any]]:
     """The report for programs: one object for the installation, one a queue, one a finding."""
     yield {"record": "installation", **row(report, "readings", "findings")}
     for reading in report.readings:
-        yield {"record": "read", **row(reading)}
+        yield {"record": "read", **_rounded(row(reading))}
     for finding in report.findings:
         yield {"record": "finding", **row(finding), "severity": str(finding.severity)}
+
+
+def _rounded(values: dict[str, Any]) -> dict[str, Any]:
+    """Milliseconds to the microsecond: what floats add to that is no measurement."""
+    return {name: round(one, 3) if isinstance(one, float) else one for name, one in values.items()}
 
 
 # --- for people ------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import click
 
 from pgqueue.cli.options import agreed, json_option
 from pgqueue.cli.output import print_details, print_json, row, say
+from pgqueue.cli.server import tell_of_start
 from pgqueue.embedded import Embedded
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -46,7 +47,7 @@ def start(folder: Path | None) -> None:
     Example:
       pgqueue embedded start --folder ./postgres
     """
-    click.echo(Embedded(folder).start())
+    click.echo(Embedded(folder).start(started=tell_of_start))
 
 
 @group.command()
@@ -59,8 +60,8 @@ def stop(folder: Path | None) -> None:
       pgqueue embedded stop --folder ./postgres
     """
     server = Embedded(folder)
-    server.stop()
-    say(f"no server runs in {server.folder}")
+    stopped = server.stop()
+    say(f"stopped the server in {server.folder}" if stopped else f"no server runs in {server.folder}")
 
 
 @group.command()
@@ -90,6 +91,7 @@ def status(folder: Path | None, as_json: bool) -> None:
     if as_json:
         print_json([values])
     else:
+        values["size"] = _megabytes(found.size)
         print_details({name: value for name, value in values.items() if value is not None})
 
 
@@ -106,6 +108,10 @@ def destroy(folder: Path | None, yes: bool) -> None:
     server = Embedded(folder)
     size = server.status().size
     if size:  # else there is nothing of ours, and destroy() says so
-        agreed(f"Remove the server in {server.folder} with all its data, {size / 1e6:.0f} MB?", yes)
+        agreed(f"Remove the server in {server.folder} with all its data, {_megabytes(size)}?", yes)
     server.destroy()
     say(f"the server in {server.folder} is gone")
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e9:.1f} GB" if size >= 10**9 else f"{size / 1e6:.1f} MB"

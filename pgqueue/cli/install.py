@@ -8,14 +8,12 @@ import click
 
 from pgqueue.cli import server
 from pgqueue.cli.options import Duration, agreed, json_option, server_option
-from pgqueue.cli.output import count, note, print_details, print_json, row, say, show
+from pgqueue.cli.output import bar, count, note, print_details, print_json, row, say, show
 from pgqueue.errors import CannotConnect, Conflict, ConnectionLost, NoServer, NotInstalled, Refused, TimedOut
 from pgqueue.model import Upkeep
 
 PASSING = (CannotConnect, Conflict, ConnectionLost, TimedOut)
 """What a command that runs for ever outlives."""
-PGMQ = "1.13.1"
-"""The pgmq whose behaviour this package has."""
 KINDS = {
     "absent": "nothing: run pgqueue install",
     "pgqueue": "pgqueue",
@@ -71,24 +69,38 @@ def upgrade(dry_run: bool, as_json: bool, dsn: str | None) -> None:
 @click.command()
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--keep-archives", is_flag=True, help="Leave the archive tables where they are.")
+@click.option("--cascade", is_flag=True, help="Drop views and the like of yours that depend on it too.")
 @server_option
-def uninstall(yes: bool, keep_archives: bool, dsn: str | None) -> None:
+def uninstall(yes: bool, keep_archives: bool, cascade: bool, dsn: str | None) -> None:
     """Drop every queue, and pgqueue itself. Asks first.
 
-    Goes in steps of some queues; one that was stopped can be run again.
+    Where something of yours depends on it, such as a view or a foreign key, it is named and nothing is done, unless
+    --cascade is given. Goes in steps of some queues; one that was stopped can be run again.
 
     \b
     Example:
       pgqueue uninstall --keep-archives
     """
     from pgqueue import migrate
+    from pgqueue.dependents import dependents
+    from pgqueue.names import listed
 
     with server.connection(dsn) as conn:
         found = migrate.status(conn)
         if found.kind == "pgqueue":
             archives = "but not the archives" if keep_archives else "and archives"
-            agreed(f"drop pgqueue and {count(found.queues, 'queue')} with all messages {archives}?", yes)
-        dropped = migrate.uninstall(conn, keep_archives=keep_archives)
+            used = dependents(conn, keep_archives=keep_archives)
+            if used and not cascade:
+                raise Refused(
+                    f"these depend on pgqueue and would be dropped with it: {listed(used)}; drop them,"
+                    " or give --cascade; nothing was done"
+                )
+            besides = f", and {listed(used)}" if used else ""
+            agreed(
+                f"drop pgqueue and {count(found.queues, 'queue')} with all messages {archives}{besides}?", yes
+            )
+        with bar() as progress:
+            dropped = migrate.uninstall(conn, keep_archives=keep_archives, cascade=cascade, progress=progress)
     say(f"pgqueue is gone, and {count(dropped, 'queue')}")
 
 
@@ -132,9 +144,10 @@ def version(as_json: bool, dsn: str | None) -> None:
     Example:
       pgqueue version --dsn postgresql://app@localhost/app
     """
+    from pgqueue.names import PGMQ_VERSION
     from pgqueue.script import migrations, package_version
 
-    values = {"package": package_version(), "schema": migrations()[-1].id, "pgmq": PGMQ}
+    values = {"package": package_version(), "schema": migrations()[-1].id, "pgmq": PGMQ_VERSION}
     try:
         with server.client(dsn) as client:
             found = row(client.version())

@@ -38,6 +38,18 @@ class Program(click.Group):
         with _failures():
             return super().invoke(ctx)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the words name; one that a group of ours has is named with its group."""
+        word = args[0]
+        if word not in self.commands and not ctx.resilient_parsing:
+            homes = [name for name, one in self.commands.items() if word in getattr(one, "commands", ())]
+            if homes:
+                meant = " or ".join(f"'pgqueue {home} {word}'" for home in homes)
+                ctx.fail(f"No such command '{word}'. Did you mean {meant}?")
+        return super().resolve_command(ctx, args)
+
 
 @contextmanager
 def _failures() -> Iterator[None]:
@@ -78,7 +90,7 @@ def _leave_quietly() -> NoReturn:
 
 
 @click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="pgqueue")
+@click.version_option(None, "-V", "--version", package_name="pgqueue")
 def main() -> None:
     """Message queues in Postgres: pgmq without the extension.
 
@@ -90,6 +102,26 @@ def main() -> None:
       pgqueue send orders '{"order": 17}'
       pgqueue read orders
     """
+
+
+@click.command("help")
+@click.argument("words", nargs=-1, metavar="[COMMAND]...")
+@click.pass_context
+def help_(ctx: click.Context, words: tuple[str, ...]) -> None:
+    """Show the help of pgqueue, or of a command.
+
+    \b
+    Example:
+      pgqueue help queue create
+    """
+    assert ctx.parent is not None
+    shown, command = ctx.parent, ctx.parent.command
+    left = list(words)
+    while left and isinstance(command, click.Group):
+        name, inner, left = command.resolve_command(shown, left)
+        assert inner is not None
+        shown, command = click.Context(inner, shown, name), inner
+    click.echo(shown.get_help(), color=ctx.color)
 
 
 @click.command()
@@ -134,6 +166,7 @@ for command in (
     embedded.group,
     bench.bench,
     completion,
+    help_,
 ):
     main.add_command(command)
 

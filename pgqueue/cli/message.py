@@ -11,8 +11,8 @@ import click
 from pgqueue.cli import server
 from pgqueue.cli.options import (
     BIGINT,
-    INTEGER,
     QUANTITY,
+    SECONDS,
     Duration,
     MessageId,
     Moment,
@@ -27,17 +27,21 @@ from pgqueue.model import COLUMNS, MessageRecord
 if TYPE_CHECKING:
     from pgqueue._sync.queue import Queue
 
+FOR_PEOPLE = ("msg_id", "read_ct", "vt", "message", "headers")
+"""What of a message is shown to people; --json has all."""
 SHOWN = 10
 """So many ids are named in a line for people."""
 
 
 def _show(messages: Sequence[MessageRecord[Any]], as_json: bool) -> None:
-    show([{name: getattr(one, name) for name in COLUMNS} for one in messages], as_json, "no messages")
+    names = COLUMNS if as_json else FOR_PEOPLE
+    rows = [{name: getattr(one, name) for name in names} for one in messages]
+    show(rows, as_json, "no messages", in_full=True)
 
 
 @click.command()
 @click.argument("queue")
-@click.option("--vt", type=INTEGER, default=30, show_default=True, help="Seconds that nobody else gets them.")
+@click.option("--vt", type=SECONDS, default=30, show_default=True, help="Seconds that nobody else gets them.")
 @click.option("--qty", type=QUANTITY, default=1, show_default=True, help="How many at most.")
 @click.option("--poll", type=Duration(), metavar="SECONDS", help="Wait so long for a message.")
 @json_option

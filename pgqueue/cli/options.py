@@ -32,6 +32,18 @@ def json_option(command: F) -> F:
     )
 
 
+class Seconds(click.IntRange):
+    """A whole number of seconds."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str) and not re.fullmatch(r"\s*[+-]?\d+\s*", value):
+            self.fail(f"{value!r} is not a whole number of seconds", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+SECONDS = Seconds(0, 2**31 - 1)
+
+
 class Moment(click.ParamType):  # type: ignore[type-arg]  # generic in newer click only
     """Seconds, or a date and time with its zone."""
 

@@ -15,6 +15,11 @@ import click
 
 from pgqueue.codec import JsonText
 
+GAP = 2
+"""Columns of a terminal between two of a table."""
+SHORTEST_TEXT = 16
+"""Text is not broken into lines shorter than this."""
+
 Row = Mapping[str, Any]
 Advance = Callable[[int, int], None]
 
@@ -77,10 +82,15 @@ def print_json(rows: Iterable[Row]) -> None:
 # --- for people ------------------------------------------------------------------------------------
 
 
-def show(rows: Sequence[Row], as_json: bool, nothing: str) -> None:
-    """Rows as NDJSON or as a table; `nothing` is said when there is none."""
+def show(rows: Sequence[Row], as_json: bool, nothing: str, *, in_full: bool = False) -> None:
+    """Rows as NDJSON or as a table; `nothing` is said when there is none.
+
+    in_full: a row is shown from top to bottom where it is the only one.
+    """
     if as_json:
         print_json(rows)
+    elif in_full and len(rows) == 1:
+        print_details({name: value for name, value in rows[0].items() if value is not None})
     elif rows:
         print_table(rows)
     else:
@@ -88,18 +98,41 @@ def show(rows: Sequence[Row], as_json: bool, nothing: str) -> None:
 
 
 def print_table(rows: Sequence[Row]) -> None:
-    """A table with the columns of the first row; one that is empty throughout is left out."""
+    """A table with the columns of the first row; one that is empty throughout is left out.
+
+    Where the terminal is too narrow for it, one row below the other, each from top to bottom.
+    """
     from rich.table import Table
     from rich.text import Text
 
     names = [name for name in rows[0] if any(one[name] is not None for one in rows)]
+    console = _console()
+    if sum(_narrowest(name, [one[name] for one in rows]) + GAP for name in names) - GAP > console.width:
+        for place, one in enumerate(rows):
+            if place:
+                say("")
+            print_details({name: one[name] for name in names if one[name] is not None})
+        return
     table = Table(box=None, pad_edge=False, header_style=_bold())
     for name in names:
-        number = all(isinstance(one[name], int) and not isinstance(one[name], bool) for one in rows)
-        table.add_column(name, justify="right" if number else "left", overflow="fold")
+        number = all(
+            one[name] is None or (isinstance(one[name], int) and not isinstance(one[name], bool))
+            for one in rows
+        )
+        least = _narrowest(name, [one[name] for one in rows])
+        table.add_column(name, justify="right" if number else "left", overflow="fold", min_width=least)
     for one in rows:
         table.add_row(*(Text(_cell(one[name])) for name in names))
-    _console().print(table)
+    console.print(table)
+
+
+def _narrowest(name: str, values: Sequence[Any]) -> int:
+    """The width that a column needs: text may be broken, names, numbers and instants may not."""
+    longest = max(
+        min(len(_cell(value)), SHORTEST_TEXT) if isinstance(value, str) else len(_cell(value))
+        for value in values
+    )
+    return max(len(name), longest)
 
 
 def print_details(values: Row) -> None:
@@ -162,3 +195,17 @@ def progress(total_bytes: int | None) -> Iterator[Advance]:
             bars.update(bar, advance=size, sent=sent)
 
         yield advance
+
+
+@contextmanager
+def bar() -> Iterator[Callable[[int, int], None]]:
+    """A bar on stderr, if that is a terminal. It is told how many are done, and of how many."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield lambda done, of: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress
+
+    with Progress(BarColumn(), MofNCompleteColumn(), console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task("", total=None)
+        yield lambda done, of: bars.update(task, completed=done, total=of)

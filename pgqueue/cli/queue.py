@@ -42,6 +42,8 @@ def create(
 ) -> None:
     """Make a queue. One that is there already stays as it is.
 
+    How many partitions are made ahead can be given in SQL only: premake of pgmq.create_partitioned.
+
     \b
     Examples:
       pgqueue queue create orders
@@ -133,16 +135,19 @@ def _info(queues: list[QueueInfo], name: str) -> QueueInfo:
 
 @queue.command()
 @click.argument("name")
+@click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 @server_option
-def purge(name: str, as_json: bool, dsn: str | None) -> None:
-    """Delete all messages of a queue. Its archive stays.
+def purge(name: str, yes: bool, as_json: bool, dsn: str | None) -> None:
+    """Delete all messages of a queue. Its archive stays. Asks first.
 
     \b
     Example:
-      pgqueue queue purge orders
+      pgqueue queue purge orders --yes
     """
     with server.client(dsn) as client:
+        length = client.queue(name).metrics().queue_length
+        agreed(f"delete all messages of queue {name}, {count(length, 'message')}?", yes)
         purged = client.queue(name).purge()
     if as_json:
         print_json([{"queue_name": name, "purged": purged}])
@@ -163,4 +168,5 @@ def metrics(name: str | None, as_json: bool, dsn: str | None) -> None:
     """
     with server.client(dsn) as client:
         found = client.metrics_all() if name is None else [client.queue(name).metrics()]
-    show([row(one) for one in sorted(found, key=lambda one: one.queue_name)], as_json, "no queues")
+    rows = [row(one) for one in sorted(found, key=lambda one: one.queue_name)]
+    show(rows, as_json, "no queues", in_full=name is not None)

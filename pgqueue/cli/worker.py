@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib
 import logging
 import sys
+import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from pgqueue.cli.options import QUANTITY
-from pgqueue.cli.output import say
 from pgqueue.errors import BadValue
 
 if TYPE_CHECKING:
@@ -37,12 +37,11 @@ def worker(target: str, queues: str | None, concurrency: int | None, once: bool,
     found = load(target)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     names = None if queues is None else [name.strip() for name in queues.split(",") if name.strip()]
-    say(f"worker {target} takes messages; Ctrl-C ends it")
     found.run(queues=names, concurrency=concurrency, once=once, until_empty=until_empty)
 
 
 def load(target: str) -> Worker:
-    """The worker that MODULE:WORKER names. Raises BadValue; what the module itself raises is not hidden."""
+    """The worker that MODULE:WORKER names. Raises BadValue; what the module itself raises is shown, and ends us."""
     from pgqueue.worker.worker import Worker
 
     module_name, colon, name = target.partition(":")
@@ -52,10 +51,25 @@ def load(target: str) -> Worker:
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
-        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise
-        raise BadValue(f"there is no module {error.name} here or among the installed ones") from None
+        if error.name is not None and f"{module_name}.".startswith(f"{error.name}."):
+            raise BadValue(f"there is no module {error.name} here or among the installed ones") from None
+        _show_fault(error)
+    except Exception as error:
+        _show_fault(error)
     found = getattr(module, name, None)
     if not isinstance(found, Worker):
         raise BadValue(f"{name} in {module_name} is no Worker")
     return found
+
+
+def _show_fault(error: Exception) -> NoReturn:
+    """Print the traceback of a module that cannot be imported from its own first frame on, and end."""
+    trace = error.__traceback__
+    while trace is not None and _is_ours(trace.tb_frame.f_code.co_filename):
+        trace = trace.tb_next
+    traceback.print_exception(type(error), error, trace)
+    raise click.exceptions.Exit(1)
+
+
+def _is_ours(file: str) -> bool:
+    return file in (__file__, importlib.__file__) or file.startswith("<frozen importlib")

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,10 +47,10 @@ class Status:
     size: int
 
 
-def resolve(dsn: str) -> str:
+def resolve(dsn: str, started: Callable[[Embedded], None] | None = None) -> str:
     """Return `dsn`, unless it is `embedded:` or `embedded:FOLDER`: then start that server and return its DSN.
 
-    Raises EmbeddedError when the server cannot be started.
+    `started` is called with a server that did not run before. Raises EmbeddedError when the server cannot be started.
     """
     if not dsn.startswith(SCHEME):
         return dsn
@@ -61,7 +61,7 @@ def resolve(dsn: str) -> str:
             raise EmbeddedError(
                 f"{dsn} names no folder: write embedded:/folder, or embedded: for the default"
             )
-    return Embedded(folder or None).start()
+    return Embedded(folder or None).start(started=started)
 
 
 class Embedded:
@@ -89,9 +89,10 @@ class Embedded:
             host = quote(os.fsencode(self._sockets()))
         return f"postgresql:///postgres?host={host}&port={postmaster.PORT}&user=postgres"
 
-    def start(self, timeout: float = 60.0) -> str:
+    def start(self, timeout: float = 60.0, *, started: Callable[[Embedded], None] | None = None) -> str:
         """Make the server if there is none, start it if it does not run, and return its DSN when it answers.
 
+        `started` is called with it if it did not run before, once it answers.
         Raises EmbeddedError, after `timeout` seconds at the latest.
         """
         deadline = Deadline(timeout)
@@ -101,11 +102,13 @@ class Embedded:
                 binaries.find()
                 account.check()
             with self._place.claimed(account, deadline):
-                self._start(account, deadline)
-                return self.dsn
+                launched = self._start(account, deadline)
+            if launched and started:
+                started(self)
+            return self.dsn
 
-    def stop(self, timeout: float = 60.0) -> None:
-        """Stop the server, ending its sessions, and wait until it is gone; nothing to do if it does not run.
+    def stop(self, timeout: float = 60.0) -> bool:
+        """Stop the server, ending its sessions, and wait until it is gone; say whether it ran.
 
         Raises EmbeddedError, after `timeout` seconds at the latest.
         """
@@ -113,7 +116,8 @@ class Embedded:
         with self._refusals():
             if self._place.exists:
                 with self._place.locked(deadline):
-                    self._stop(deadline)
+                    return self._stop(deadline)
+        return False
 
     def status(self) -> Status:
         """Return what is known of the server, without waiting for anything or changing it."""
@@ -149,8 +153,9 @@ class Embedded:
         pid = postmaster.read_pid(self._place.data)
         return pid if pid is not None and postmaster.serves(pid, self._place.data) else None
 
-    def _start(self, account: Account, deadline: Deadline) -> None:
-        """Launch the server unless somebody else has, and wait until it answers. The folder is locked."""
+    def _start(self, account: Account, deadline: Deadline) -> bool:
+        """Launch the server unless somebody else has, and wait until it answers; say whether it was launched.
+        The folder is locked."""
         place = self._sockets()
         if place != self.folder:
             sockets.check_short(place, account.uid)
@@ -171,6 +176,7 @@ class Embedded:
                 log_begin = self._place.turn_log()
                 launched = self._launch(account, place, deadline)
             time.sleep(0.01)
+        return launched is not None
 
     def _launch(self, account: Account, place: Path, deadline: Deadline) -> int:
         programs = binaries.find(self._place.major(), self._place.data)
@@ -217,7 +223,7 @@ class Embedded:
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
 
-    def _stop(self, deadline: Deadline) -> None:
+    def _stop(self, deadline: Deadline) -> bool:
         place, account = self._sockets(), server_account(self.folder)
         pid = self._pid()
         if pid is not None:
@@ -228,6 +234,7 @@ class Embedded:
         postmaster.forget_dead(self._place.data, place)
         for short in {sockets.short_folder(self.folder), place} - {self.folder}:
             sockets.remove_short(short, account.uid)
+        return pid is not None
 
     @contextmanager
     def _refusals(self) -> Iterator[None]:

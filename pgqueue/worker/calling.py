@@ -13,7 +13,7 @@ import psycopg
 from psycopg.rows import tuple_row
 
 from pgqueue.errors import LostLease, PgqueueError, TimeLimitPassed
-from pgqueue.model import MessageRecord
+from pgqueue.model import columns_of
 from pgqueue.worker.attempt import Attempt, Scissors
 from pgqueue.worker.connections import Connections
 from pgqueue.worker.delivery import AsyncDelivery, Delivery
@@ -70,7 +70,7 @@ async def _in_transaction(handler: Handler, connections: Connections, attempt: A
                 raise NotBegun(str(error)) from error
             conn.row_factory = tuple_row  # whatever the last handler made of it
             queue = client.queue(handler.queue, handler.codec)
-            message = _handed(attempt, AsyncDelivery(queue, *_columns(attempt.message)))
+            message = _handed(attempt, AsyncDelivery(queue, *columns_of(attempt.message)))
             with attempt.cancellable():
                 await handler.function(message, conn)
             with _ending(attempt):
@@ -94,7 +94,7 @@ def _run_in_transaction(handler: Handler, connections: Connections, attempt: Att
         conn.row_factory = tuple_row
         stack.enter_context(_cuttable(attempt, conn))
         message = _handed(
-            attempt, Delivery(client.queue(handler.queue, handler.codec), *_columns(attempt.message))
+            attempt, Delivery(client.queue(handler.queue, handler.codec), *columns_of(attempt.message))
         )
         _called(handler, message, conn)
         with _ending(attempt):
@@ -105,11 +105,6 @@ def _run_in_transaction(handler: Handler, connections: Connections, attempt: Att
 def _milliseconds(seconds: float) -> str:
     """For a setting of the server, which it keeps even where this process is stopped or unreachable."""
     return str(max(1, min(int(seconds * 1000), 2**31 - 1)))
-
-
-def _columns(message: MessageRecord[Any]) -> tuple[Any, ...]:
-    times = (message.enqueued_at, message.last_read_at, message.vt)
-    return (message.msg_id, message.read_ct, *times, message.text, message.headers_text)
 
 
 def _handed(attempt: Attempt, message: M) -> M:

@@ -6,12 +6,13 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from functools import partial
 from time import monotonic
 from typing import Any
 
 from pgqueue._async._compat import Bell
-from pgqueue._async.listen import channel_of, pause
+from pgqueue._async.listen import LONGEST_PAUSE, channel_of, pause
 from pgqueue.errors import LostLease, PgqueueError, TimeLimitPassed
 from pgqueue.statements import leases
 from pgqueue.statements.queue import QueueCalls
@@ -21,7 +22,7 @@ from pgqueue.worker.calling import NotBegun, call_of
 from pgqueue.worker.connections import Connections
 from pgqueue.worker.delivery import AsyncDelivery, Delivery, deliveries
 from pgqueue.worker.settings import Defer, Discard, Handler, Retry
-from pgqueue.worker.settle import LONGEST_PAUSE, READ_ONLY, Settlement, passes
+from pgqueue.worker.settle import READ_ONLY, Settlement, passes
 from pgqueue.worker.threads import Threads
 
 log = logging.getLogger("pgqueue.worker")
@@ -300,9 +301,10 @@ class Consumer:
         after = error.after if isinstance(error, Retry) else None
         if after is None:
             after = handler.backoff.seconds(number)
-        words = "queue %s: message %s failed (delivery %s), again in %s s"
+        words = "queue %s: message %s failed (delivery %s), again in %.2f s"
+        seconds = after.total_seconds() if isinstance(after, timedelta) else after
         known = isinstance(error, (Retry, TimeLimitPassed))
-        log.warning(words, handler.queue, message.msg_id, number, after, exc_info=None if known else error)
+        log.warning(words, handler.queue, message.msg_id, number, seconds, exc_info=None if known else error)
         await self._settlement.retry(message, after)
 
     async def _give_back(self, attempts: Iterable[Attempt]) -> None:

@@ -46,7 +46,7 @@ class Delivery(Message[T]):
 
     @property
     def deliveries(self) -> int:
-        """How often it was delivered, this time included; deferred ones do not count."""
+        """How often it was delivered, this time included; those that ended without a failure do not count."""
         return deliveries(self)
 
     def complete(self, *, archive: bool = True) -> None:
@@ -58,12 +58,14 @@ class Delivery(Message[T]):
         self.settled = True
 
     def archive(self) -> bool:
+        found = super().archive()
         self.settled = True
-        return super().archive()
+        return found
 
     def delete(self) -> bool:
+        found = super().delete()
         self.settled = True
-        return super().delete()
+        return found
 
 
 class AsyncDelivery(AsyncMessage[T]):
@@ -78,7 +80,7 @@ class AsyncDelivery(AsyncMessage[T]):
 
     @property
     def deliveries(self) -> int:
-        """How often it was delivered, this time included; deferred ones do not count."""
+        """How often it was delivered, this time included; those that ended without a failure do not count."""
         return deliveries(self)
 
     async def complete(self, *, archive: bool = True) -> None:
@@ -90,9 +92,11 @@ class AsyncDelivery(AsyncMessage[T]):
         self.settled = True
 
     async def archive(self) -> bool:
+        found = await super().archive()
         self.settled = True
-        return await super().archive()
+        return found
 
     async def delete(self) -> bool:
+        found = await super().delete()
         self.settled = True
-        return await super().delete()
+        return found

@@ -106,7 +106,10 @@ class Handler:
         if not callable(function):
             raise BadValue(f"the handler of {self.queue} is no function: {function!r}")
         if self._is(inspect.isgeneratorfunction) or self._is(inspect.isasyncgenfunction):
-            raise BadValue(f"the handler of {self.queue} is a generator: without its yield it would run")
+            raise BadValue(
+                f"the handler of {self.queue} is a generator function, which does nothing when called;"
+                " return instead of yield"
+            )
         given = ("message", "conn") if self.transactional else ("message",)
         try:
             inspect.signature(function).bind(*given)

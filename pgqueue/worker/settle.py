@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from typing import Any, TypeVar
 
 from pgqueue._async.client import AsyncClient
-from pgqueue._async.listen import pause
+from pgqueue._async.listen import LONGEST_PAUSE, pause
 from pgqueue.errors import CannotConnect, Conflict, ConnectionLost, LostLease, PgqueueError, TimedOut
 from pgqueue.model import MessageRecord
 from pgqueue.statements import leases
@@ -21,8 +21,6 @@ from pgqueue.worker.settings import Handler
 log = logging.getLogger("pgqueue.worker")
 T = TypeVar("T")
 
-LONGEST_PAUSE = 10.0
-"""Seconds between two attempts to reach a server that is away, at most."""
 LONGEST_ERROR = 1000
 LONGEST_TRACEBACK = 8000
 """Characters of an error that are kept in headers."""
@@ -87,7 +85,8 @@ class Settlement:
         """Move a message to the dead-letter queue, or archive it, with the error in its headers."""
         headers = self._headers(message, error)
         target = self._handler.dead_letter
-        log.error("queue %s: message %s is set aside: %s", self._queue.name, message.msg_id, _line(error))
+        words, trace = "queue %s: message %s is set aside: %s", error if error.__traceback__ else None
+        log.error(words, self._queue.name, message.msg_id, _line(error), exc_info=trace)
 
         async def call() -> None:
             lease = (message.msg_id, message.read_ct)

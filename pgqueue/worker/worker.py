@@ -90,7 +90,8 @@ class Worker:
         max_deliveries: after so many failures a message is set aside
         backoff: how long a message that failed waits
         dead_letter: queue for messages that are set aside, which must exist; else they are archived. The
-            headers x-pgqueue-error, -traceback, -deliveries, -queue and -msg-id say why and whence.
+            headers x-pgqueue-error, -traceback, -deliveries, -queue, -msg-id and -failed-at say why, whence
+            and when.
         time_limit: seconds after which a coroutine is cancelled, a transaction rolled back, and the lease no
             longer extended; 3600 if not given, 60 for a transactional handler
         body: what the bodies are, see Client.queue()
@@ -203,6 +204,8 @@ class Worker:
         try:
             if not await _unless(stopping, _check(connections.main, handlers, schedules)):
                 return
+            names = [one.queue for one in handlers] or ["periodic messages alone"]
+            log.info("takes messages: %s", ", ".join(names))
             consumers = [Consumer(one, connections, self._poll) for one in handlers]
             if once:
                 work: list[Part] = [partial(_one_message, consumers)]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import psycopg
 import pytest
 from click.testing import CliRunner, Result
 
+from pgqueue import migrate
 from pgqueue.cli.main import main
+from pgqueue.dependents import dependents
 from tests.adopt import layouts
 from tests.adopt.pictures import MADE, picture
 from tests.databases import Database
@@ -33,9 +36,38 @@ def test_the_plan_changes_nothing(old_db: Database) -> None:
         "step 5: compile 2 queues",
     ):
         assert line in done.output
+    assert done.output.splitlines()[-1].startswith("note: ") and "PG_INIT_EXTENSION=false" in done.output
     assert run(old_db, typed="n\n").exit_code == 1
     assert run(old_db).exit_code == 1, "nobody answered"
     assert picture(conn, MADE) == before
+
+
+def test_each_step_is_told_once_by_its_number(old_db: Database) -> None:
+    """And clients that create the extension are remembered at the end."""
+    layouts.build(old_db.connect(), "1.4.4", "extension", queues=["x", "y"])
+    done = run(old_db, "--yes")
+    assert done.exit_code == 0, done.output
+    keys = ["indexes", "columns", "release", "swap", "compile", "tidy"]
+    told = [f"done: step {number}, {key}" for number, key in enumerate(keys, 1)]
+    assert done.stderr.splitlines() == told
+    *_, taken, note = done.stdout.splitlines()
+    assert taken == "pgqueue has taken over"
+    for word in ("PG_INIT_EXTENSION=false", "init_extension=False", "skipExtensionCreation"):
+        assert word in note
+
+
+@pytest.mark.parametrize("version", ["1.3.3", "1.4.4", "1.13.0"])
+def test_an_adopted_pgmq_leaves_nothing_that_uninstalling_stumbles_over(
+    old_db: Database, version: str
+) -> None:
+    conn = old_db.connect()
+    layouts.build(conn, version, "extension", queues=["x", "y"])
+    assert run(old_db, "--yes").exit_code == 0
+    with psycopg.connect(old_db.dsn) as session:
+        for keep in (True, False):
+            assert dependents(session, keep_archives=keep) == ()
+        migrate.uninstall(session, keep_archives=True)
+    assert value(conn, "select to_regnamespace('pgqueue') is null")
 
 
 def test_there_and_back(old_db: Database) -> None:
@@ -43,7 +75,7 @@ def test_there_and_back(old_db: Database) -> None:
     layouts.build(conn, "1.13.0", "sql")
     done = run(old_db, "--yes")
     assert done.exit_code == 0, done.output
-    assert "pgqueue has taken over" in done.output
+    assert done.stdout.splitlines()[-1] == "pgqueue has taken over", "no extension was adopted"
     assert run(old_db, "--yes").exit_code == 1
     do(conn, "select pgmq.create_partitioned('cut', '10', '100')")
     done = run(old_db, "--back", typed="y\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -35,8 +36,11 @@ def test_the_life_of_a_server(offline: Run, home: Path) -> None:
     }  # fmt: skip
     assert not home.exists()
 
-    assert offline("embedded", "start", *at).out == dsn
-    assert offline("embedded", "start", *at).out == dsn
+    first = offline("embedded", "start", *at)
+    stops = f"`pgqueue embedded stop --folder {home}` stops it"
+    assert (first.out, first.err) == (dsn, f"started a server in {home}; {stops}\n")
+    again = offline("embedded", "start", *at)
+    assert (again.out, again.err) == (dsn, "")
     (up,) = offline("embedded", "status", *at, "--json").rows
     assert up["running"] is True
     assert up["version"] == binaries.find().version
@@ -44,8 +48,10 @@ def test_the_life_of_a_server(offline: Run, home: Path) -> None:
     shown = dict(line.split(maxsplit=1) for line in offline("embedded", "status", *at).out.splitlines())
     assert shown["running"].strip() == "yes"
     assert shown["pid"].strip() == str(up["pid"])
+    assert re.fullmatch(r"\d+\.\d MB", shown["size"].strip())
+    assert up["size"] > 10**6
 
-    assert offline("embedded", "stop", *at).out == f"no server runs in {home}\n"
+    assert offline("embedded", "stop", *at).out == f"stopped the server in {home}\n"
     assert offline("embedded", "stop", *at).out == f"no server runs in {home}\n"
     assert offline("embedded", "status", *at, "--json").rows[0]["running"] is False
 
@@ -58,7 +64,12 @@ def test_the_life_of_a_server(offline: Run, home: Path) -> None:
 
 def test_a_dsn_that_names_it_starts_it(offline: Run, home: Path) -> None:
     given = ("--dsn", f"embedded:{home}")
-    offline("install", *given)
+    stops = f"`pgqueue embedded stop --folder {home}` stops it"
+    assert offline("install", *given).err == f"started a server in {home}; {stops}\n"
+    assert offline("status", *given).err == ""
+    offline("embedded", "stop", "--folder", str(home))
+    started = offline("status", PGQUEUE_DSN="embedded:", PGQUEUE_EMBEDDED_HOME=str(home)).err
+    assert started == f"started a server in {home}; `pgqueue embedded stop` stops it\n"
     offline("queue", "create", "orders", PGQUEUE_DSN=f"embedded:{home}")
     offline("send", "orders", '{"order": 17}', PGQUEUE_DSN="embedded:", PGQUEUE_EMBEDDED_HOME=str(home))
     (message,) = offline("read", "orders", "--json", *given).rows

@@ -71,7 +71,18 @@ def test_sqlalchemys_form_of_a_dsn(offline: Run, db: Database) -> None:
         ("postgresql://app:hush@127.0.0.1:1/db?schema=public", "schema"),
         ("host=127.0.0.1 port=1 password=hush", "refused"),
         ("postgresql://app:hu%23sh@127.0.0.1:1/db", "refused"),
-        ("host=127.0.0.1 port=many password=hush", "port"),
+        (
+            "host=127.0.0.1 port=many password=hush",
+            'invalid integer value "many" for connection option "port"',
+        ),
+        (
+            "postgresql://app:hush@localhost:72x/db",
+            'invalid integer value "72x" for connection option "port"',
+        ),
+        ("host=127.0.0.1 port=72160 password=hush", 'invalid port number: "72160"'),
+        ("host=127.0.0.1 prt=7216 password=hush", 'invalid connection option "prt"'),
+        ("host=127.0.0.1 password=hush prt=7216", 'invalid connection option "prt"'),
+        ("host=127.0.0.1 password=hush sh=7216", "DSN"),
         ("host=no-such-host.invalid password=hush", "no-such-host.invalid"),
         ("host=/no/such/folder password=hush", "/no/such/folder"),
     ],
@@ -289,6 +300,19 @@ def test_colour_is_for_terminals(run: Run, db: Database) -> None:
     assert b"\x1b[1m" in on_terminal("queue", "list", "--dsn", db.dsn)
     assert b"\x1b" not in on_terminal("queue", "list", "--dsn", db.dsn, NO_COLOR="1")
     assert b"\x1b" not in on_terminal("queue", "list", "--json", "--dsn", db.dsn)
+
+
+def test_tables_fit_80_columns(run: Run, db: Database) -> None:
+    """A row that does not fit is shown from top to bottom; no name is broken, no instant either."""
+    for queue in ("orders", "mail"):
+        run("queue", "create", queue)
+        run("send", queue, "-", stdin='{"order": 17, "customer": "Ada"}\n' * 3)
+    seen = on_terminal("queue", "metrics", "--dsn", db.dsn, NO_COLOR="1").decode()
+    assert seen.count("queue_visible_length") == 2
+    assert all(len(line) <= 80 for line in seen.splitlines())
+    lines = on_terminal("read", "orders", "--qty", "3", "--dsn", db.dsn, NO_COLOR="1").decode().splitlines()
+    assert len(lines) == 4
+    assert all('{"order": 17, "customer": "Ada"}' in line for line in lines[1:])
 
 
 def test_a_bar_shows_how_far_a_file_is(run: Run, db: Database, tmp_path: Path) -> None:

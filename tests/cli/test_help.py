@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 import pytest
 
+from tests.cli.conftest import Run
 from tools.cli_help import commands
 
 ALL = dict(commands())
@@ -58,12 +59,42 @@ def test_every_option_says_what_it_does(name: str) -> None:
 
 
 #: Without a server, or with the one that the module's own client names.
-SERVERLESS = ("sql", "embedded", "completion", "bench report", "bench check", "worker")
+SERVERLESS = ("sql", "embedded", "completion", "help", "bench report", "bench check", "worker")
 
 
 @pytest.mark.parametrize("name", [n for n in LEAVES if not n.removeprefix("pgqueue ").startswith(SERVERLESS)])
 def test_every_command_that_talks_to_a_server_takes_a_dsn(name: str) -> None:
     assert "--dsn" in {word for parameter in LEAVES[name].params for word in parameter.opts}
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("drop", "pgqueue queue drop"),
+        ("create", "pgqueue queue create"),
+        ("list", "pgqueue queue list"),
+        ("metrics", "pgqueue queue metrics"),
+        ("purge", "pgqueue queue purge"),
+        ("show", "pgqueue queue show"),
+        ("start", "pgqueue embedded start"),
+    ],
+)
+def test_a_word_of_a_group_is_found_there(offline: Run, word: str, meant: str) -> None:
+    error = offline(word, "orders", code=2).err
+    assert f"No such command '{word}'. Did you mean '{meant}'?" in error
+
+
+def test_a_slip_is_still_met(offline: Run) -> None:
+    assert "'install'" in offline("instal", code=2).err
+    assert "No such command 'zzz'.\n" in offline("zzz", code=2).err
+    assert "'list'" in offline("queue", "lst", code=2).err
+
+
+def test_help_is_a_word_too(offline: Run) -> None:
+    assert offline("help").out == offline("--help").out
+    assert offline("help", "queue", "drop").out == offline("queue", "drop", "--help").out
+    assert "No such command 'nope'" in offline("help", "nope", code=2).err
+    assert offline("-V").out == offline("--version").out
 
 
 def test_help_comes_at_once() -> None:

@@ -50,6 +50,24 @@ def test_from_nothing_and_back(fresh: Run, empty_db: Database) -> None:
     assert left.fetchall() == []
 
 
+def test_uninstalling_names_what_of_the_users_would_go(fresh: Run, empty_db: Database) -> None:
+    fresh("install")
+    fresh("queue", "create", "orders")
+    conn = empty_db.connect()
+    conn.execute("create view public.waiting as select count(*) from pgmq.q_orders")
+    for words in ([], ["--yes"]):
+        refused = fresh("uninstall", *words, code=1)
+        assert refused.err == (
+            "Error: these depend on pgqueue and would be dropped with it: view waiting; drop them,"
+            " or give --cascade; nothing was done\n"
+        )
+    asked = fresh("uninstall", "--cascade", stdin="n\n", code=1)
+    assert "all messages and archives, and view waiting? [y/N]" in asked.err
+    assert conn.execute("select count from public.waiting").fetchone() == (0,)
+    assert fresh("uninstall", "--cascade", "--yes").out == "pgqueue is gone, and 1 queue\n"
+    assert conn.execute("select to_regclass('public.waiting')").fetchone() == (None,)
+
+
 def test_archives_can_be_kept(fresh: Run, empty_db: Database) -> None:
     fresh("install")
     fresh("queue", "create", "orders")

@@ -34,9 +34,24 @@ def test_reading_hides_for_a_time(orders: Run) -> None:
 def test_a_table_for_people(orders: Run) -> None:
     orders("send", "orders", "4", "--headers", '{"x-pgmq-group": "a"}')
     header, *lines = orders("peek", "orders").out.splitlines()
-    assert header.split() == ["msg_id", "read_ct", "enqueued_at", "vt", "message", "headers"]
+    assert header.split() == ["msg_id", "read_ct", "vt", "message", "headers"]
     assert '{"n": 1}' in lines[0]
     assert '{"x-pgmq-group": "a"}' in lines[3]
+
+
+def test_one_message_is_shown_from_top_to_bottom(orders: Run) -> None:
+    for command in ("read", "pop"):
+        lines = [line.split(maxsplit=1) for line in orders(command, "orders").out.splitlines()]
+        assert [name for name, _ in lines] == ["msg_id", "read_ct", "vt", "message"]
+    assert lines[3][1].strip() == '"two"'
+
+
+def test_seconds_are_whole_and_not_negative(orders: Run) -> None:
+    assert "'abc' is not a whole number of seconds" in orders("read", "orders", "--vt", "abc", code=2).err
+    assert "-1 is not in the range x>=0" in orders("read", "orders", "--vt", "-1", code=2).err.replace(
+        "0<=x<=2147483647", "x>=0"
+    )
+    assert orders("read", "orders", "--vt", "0", "--json").rows[0]["msg_id"] == 1
 
 
 def test_a_long_message_stays_on_its_line(orders: Run) -> None:

@@ -89,8 +89,17 @@ def test_a_queue_is_shown_with_all_that_is_known(run: Run, db: Database) -> None
 def test_purging_counts(run: Run) -> None:
     run("queue", "create", "orders")
     run("send", "orders", "-", stdin="1\n2\n3\n")
-    assert run("queue", "purge", "orders").out == "3 messages deleted from orders\n"
-    assert run("queue", "purge", "orders", "--json").rows == [{"queue_name": "orders", "purged": 0}]
+    assert run("queue", "purge", "orders", "--yes").out == "3 messages deleted from orders\n"
+    assert run("queue", "purge", "orders", "--yes", "--json").rows == [{"queue_name": "orders", "purged": 0}]
+
+
+def test_purging_asks(run: Run) -> None:
+    run("queue", "create", "orders")
+    run("send", "orders", "1")
+    refused = run("queue", "purge", "orders", stdin="n\n", code=1)
+    assert refused.err.startswith("delete all messages of queue orders, 1 message? [y/N] ")
+    assert len(run("peek", "orders", "--json").rows) == 1
+    assert run("queue", "purge", "orders", stdin="y\n").out == "1 message deleted from orders\n"
 
 
 def test_metrics_of_one_queue_or_of_all(run: Run) -> None:
@@ -102,10 +111,14 @@ def test_metrics_of_one_queue_or_of_all(run: Run) -> None:
     (one,) = run("queue", "metrics", "b", "--json").rows
     assert (one["queue_length"], one["queue_visible_length"], one["total_messages"]) == (2, 1, 2)
     assert [row["queue_name"] for row in run("queue", "metrics", "--json").rows] == ["a", "b"]
+    lines = dict(line.split(maxsplit=1) for line in run("queue", "metrics", "b").out.splitlines())
+    assert lines["queue_length"].strip() == "2"
+    assert lines["queue_visible_length"].strip() == "1"
+    assert len(run("queue", "metrics").out.splitlines()) == 3, "off a terminal a line each"
 
 
 def test_an_unknown_queue_is_one_line(run: Run) -> None:
-    for words in (["show"], ["drop", "--yes"], ["purge"], ["metrics"]):
+    for words in (["show"], ["drop", "--yes"], ["purge", "--yes"], ["metrics"]):
         done = run("queue", words[0], "nope", *words[1:], code=1)
         assert done.err == 'Error: queue "nope" does not exist\n'
         assert done.out == ""

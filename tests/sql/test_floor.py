@@ -239,7 +239,8 @@ def test_ids_at_both_ends(conn: Connection, partitioned: bool) -> None:
     for low in (-9223372036854775808, 0, 9223372036854775807):
         conn.execute("truncate pgmq.q_x")
         conn.execute(
-            "insert into pgmq.q_x (msg_id, vt, message) overriding system value select i, now(), '{}' from unnest(%s) i",
+            "insert into pgmq.q_x (msg_id, vt, message) overriding system value"
+            " select i, now(), '{}' from unnest(%s) i",
             [ends],
         )
         with conn.transaction():

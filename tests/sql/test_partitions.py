@@ -333,7 +333,7 @@ def test_a_consumer_in_the_way_is_a_problem_told(house: Database, conn: Connecti
 def test_upkeep_of_many_ends_nobody(
     house: Database, conn: Connection, open_session: Callable[[], Session], compiling: bool
 ) -> None:
-    """A caller uses several queues in one transaction; upkeep holds one that it comes to next, and waits for the others."""
+    """A caller uses several queues in one transaction; upkeep holds the one that it comes to next."""
     queues = ["x", "y1", "y2", "y3", "y4"]
     for queue in queues:
         do(conn, f"select pgmq.create_partitioned('{queue}', '10', '1000000')")
@@ -341,7 +341,9 @@ def test_upkeep_of_many_ends_nobody(
     caller, upkeep = open_session(), open_session()
     caller.ask("begin")
     for queue in queues[1:]:
-        caller.ask(f"select pgqueue.compile('{queue}')" if compiling else f"select pgmq.read('{queue}', 30, 1)")
+        caller.ask(
+            f"select pgqueue.compile('{queue}')" if compiling else f"select pgmq.read('{queue}', 30, 1)"
+        )
     upkeep.start("select table_name, problem from pgqueue.maintain() where problem is not null")
     assert not upkeep.settles(caller)
     caller.start("select pgmq.archive('x', 1)")

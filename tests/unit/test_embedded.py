@@ -965,7 +965,7 @@ def test_a_short_folder_that_a_server_wrote_down_is_believed_only_by_its_name(pl
 def test_resolve(dsn: str, wanted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/of/me")
     monkeypatch.setenv("PGQUEUE_EMBEDDED_HOME", "/env/pg")
-    monkeypatch.setattr(Embedded, "start", lambda self: str(self.folder))
+    monkeypatch.setattr(Embedded, "start", lambda self, started: str(self.folder))
     assert resolve(dsn) == wanted.format(cwd=Path.cwd().resolve())
 
 

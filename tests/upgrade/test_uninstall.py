@@ -6,6 +6,8 @@ import psycopg
 import pytest
 
 from pgqueue import migrate
+from pgqueue.dependents import dependents
+from pgqueue.errors import Refused
 from pgqueue.script import uninstall_sql
 from tests.databases import Database
 from tests.sql.asking import Connection, column, do, rows, sqlstate, value
@@ -131,17 +133,83 @@ def test_odd_rows_in_the_list_do_not_stop_it(conn: Connection, session: Connecti
     assert column(conn, SCHEMAS) == []
 
 
-def test_what_is_not_ours_is_not_dropped(conn: Connection, session: Connection) -> None:
-    """A view of the user's on a queue stops it with the view's name, and nothing of the user's goes."""
+USERS = """
+    create view public.waiting as select count(*) from pgmq.q_orders;
+    create view public.on_that as select * from public.waiting;
+    create table public.orders (
+        id bigint references pgmq.q_orders (msg_id),
+        gone boolean default pgmq.delete('orders', 1::bigint)
+    );
+    create function public.first(m pgmq.message_record) returns bigint language sql as 'select m.msg_id';
+    create table public.log (last pgmq.message_record, at timestamptz);
+    create function public.note() returns trigger language plpgsql as 'begin return new; end';
+    create trigger audit after insert on pgmq.q_orders for each row execute function public.note();
+    create view pgmq.mine as select 1 as a;
+    create function pgmq.own() returns int language sql as 'select 1';
+    create view public.old as select * from pgmq.a_orders;
+"""
+USED = [
+    "column last of table log",
+    "constraint orders_id_fkey on table orders",
+    "default value for column gone of table orders",
+    "function first(pgmq.message_record)",
+    "function pgmq.own()",
+    "trigger audit on table pgmq.q_orders",
+    "view on_that",
+    "view waiting",
+]
+OF_ARCHIVES = ["view old", "view pgmq.mine"]
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_what_is_not_ours_is_not_dropped(conn: Connection, session: Connection, keep: bool) -> None:
+    """What the user built on ours stops it by name before anything goes; told to, it takes that along."""
     furnish(conn)
-    do(conn, "create view public.waiting as select count(*) from pgmq.q_orders")
-    with pytest.raises(psycopg.errors.DependentObjectsStillExist, match=r"waiting|q_orders"):
-        migrate.uninstall(session)
-    session.rollback()
+    before = migrate.status(session)
+    do(conn, USERS)
+    with pytest.raises(Refused) as caught:
+        migrate.uninstall(session, keep_archives=keep)
+    assert dependents(session, keep_archives=keep) == tuple(sorted(USED + ([] if keep else OF_ARCHIVES)))
+    for name in USED:
+        assert name in str(caught.value)
+    assert migrate.status(session) == before
     assert value(conn, "select count(*) from public.waiting") == 1
-    do(conn, "drop view public.waiting")
-    migrate.uninstall(session)
-    assert column(conn, SCHEMAS) == []
+    assert migrate.uninstall(session, keep_archives=keep, cascade=True) == 6
+    assert column(conn, SCHEMAS) == (["pgmq"] if keep else [])
+    left = "relnamespace = 'public'::regnamespace and relkind in ('v', 'r', 'c')"
+    assert column(conn, f"select relname from pg_class where {left} order by 1") == [
+        "log",
+        *(["old"] if keep else []),
+        "orders",
+    ]
+    assert column(conn, "select proname from pg_proc where pronamespace = 'public'::regnamespace") == ["note"]
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_what_merely_lies_beside_it_does_not_stop_it(
+    conn: Connection, session: Connection, keep: bool
+) -> None:
+    """A publication, statistics, an index, a row policy and functions that only call ours."""
+    furnish(conn)
+    do(
+        conn,
+        """
+        create statistics public.stats on msg_id, vt from pgmq.q_orders;
+        create index mine on pgmq.q_orders (enqueued_at);
+        create policy everybody on pgmq.q_orders using (true);
+        create function public.push() returns bigint language sql as $$ select pgmq.send('orders', '1') $$;
+        """,
+    )
+    assert dependents(session, keep_archives=keep) == ()
+    assert migrate.uninstall(session, keep_archives=keep) == 6
+
+
+def test_many_users_are_counted(conn: Connection, session: Connection) -> None:
+    for number in range(12):
+        do(conn, f"create view public.v{number:02} as select * from pgmq.meta")
+    with pytest.raises(Refused, match="view v09 and 2 more") as caught:
+        migrate.uninstall(session)
+    assert "v10" not in str(caught.value)
 
 
 def test_the_printed_script_removes_few_queues(db: Database, conn: Connection) -> None:

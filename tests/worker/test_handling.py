@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -330,6 +333,50 @@ def test_whatever_a_handler_raises_the_worker_goes_on(
     if not isinstance(error, StopIteration):  # which turns into a RuntimeError in a coroutine
         assert type(error).__name__ in found[1]
     assert found[2] is None
+
+
+FAILING = """
+import logging, sys
+from pgqueue import Backoff, Worker
+
+worker = Worker(sys.argv[1])
+
+@worker.handler("orders", backoff=Backoff(first=0.0123456, factor=1), max_deliveries=2)
+def fail(message):
+    raise ValueError("no such order")
+
+if sys.argv[2:]:
+    logging.basicConfig(format="app %(levelname)s %(message)s", level=sys.argv[2])
+worker.run(once=True)
+"""
+
+
+def run_failing(db: Database, *level: str) -> str:
+    """What a program of a user's, whose handler raises, writes to stderr."""
+    command = [sys.executable, "-c", FAILING, db.dsn, *level]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "")
+    return done.stderr
+
+
+def test_failures_reach_stderr_where_no_logging_is_configured(db: Database, orders: Queue[Any]) -> None:
+    """Each with its traceback; and only as the application says, once it does."""
+    orders.send(1)
+    said = run_failing(db)
+    assert re.search(
+        r"queue orders: message 1 failed \(delivery 1\), again in 0\.01 s\nTraceback \(most", said
+    )
+    assert "ValueError: no such order\n" in said
+    until(lambda: orders.metrics().queue_visible_length == 1)
+    assert "message 1 is set aside: ValueError: no such order\nTraceback (most" in run_failing(db)
+    orders.purge()
+    orders.send(1)
+    said = run_failing(db, "WARNING")
+    assert said.count("app WARNING queue orders: message 2 failed (delivery 1)") == 1
+    assert said.count("message 2 failed") == 1
+    orders.purge()
+    orders.send(1)
+    assert run_failing(db, "CRITICAL") == ""
 
 
 # --- set aside -------------------------------------------------------------------------------------

@@ -134,14 +134,30 @@ def test_what_names_no_worker_is_refused_in_one_line(text: str, words: str) -> N
     assert words in result.stderr and len(result.stderr.splitlines()) == 1
 
 
-def test_a_fault_in_the_module_is_shown_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_says_that_it_takes_messages_once_it_does(db: Database, queues: Client) -> None:
+    with Process(SLOW, db.dsn, "--until-empty") as process:
+        code, printed = process.wait()
+    assert (code, printed.count("takes messages")) == (0, 1)
+    queues.drop_queue("loop")
+    with Process(SLOW, db.dsn, "--until-empty") as process:
+        code, printed = process.wait()
+    assert code == 1
+    assert 'queue "loop" does not exist' in printed and "takes messages" not in printed
+
+
+def test_a_fault_in_the_module_is_shown_from_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from click.testing import CliRunner
 
     from pgqueue.cli.main import main
 
+    """Without the frames of ours that lead to it."""
     (tmp_path / "faulty_worker_module.py").write_text("import no_such_dependency\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", ["", *__import__("sys").path])
     result = CliRunner().invoke(main, ["worker", "faulty_worker_module:worker"])
-    assert isinstance(result.exception, ModuleNotFoundError)
-    assert "no_such_dependency" in str(result.exception)
+    assert result.exit_code == 1
+    lines = result.stderr.splitlines()
+    assert lines[0] == "Traceback (most recent call last):"
+    assert "faulty_worker_module.py" in lines[1]
+    assert "pgqueue" not in result.stderr and "importlib" not in result.stderr
+    assert lines[-1] == "ModuleNotFoundError: No module named 'no_such_dependency'"
