@@ -102,10 +102,10 @@ def table_of(queue_name: str) -> str:
     return f"pgmq.{quoted(f'q_{lower(queue_name)}')}"
 
 
-def listed(names: Sequence[str], most: int = 10) -> str:
-    """The first of many names, and how many more there are."""
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+def listed(names: Sequence[str]) -> str:
+    """The first ten of many names, and how many more there are."""
+    more = len(names) - 10
+    return ", ".join(names[:10]) + (f" and {more} more" if more > 0 else "")
 
 
 def lower(text: str) -> str:

@@ -2772,7 +2772,8 @@ begin
         into v_result
         using p_queue_name, p_spill, v_archived;
     end if;
-    -- After the table, so that the table is locked first. By its function: to plan a scan of the sequence takes half as long as the rest.
+    -- After the table, so that the table is locked first. By its function: to plan a scan of the sequence takes half as long
+    -- as the rest.
     v_sequence := pg_get_serial_sequence(format('pgmq.%I', 'q_' || p_name), 'msg_id');
     if not has_sequence_privilege(v_sequence, 'select') then
         raise insufficient_privilege using message = 'permission denied for sequence ' || (
@@ -2816,7 +2817,9 @@ begin
         from pgqueue._partition_bounds(p_table, v_least, 0) b;
         v_from := v_bounds.upper;
         if pgqueue._is_relation(v_bounds.name) then
-            problem := format('%I is no partition of %I: messages of its range stay in the default one', v_bounds.name, p_table);
+            problem := format(
+                '%I is no partition of %I: messages of its range stay in the default one', v_bounds.name, p_table
+            );
             continue;
         end if;
         if moved = 0 then
@@ -3169,7 +3172,8 @@ begin
     end loop;
 exception
     when internal_error or deadlock_detected then
-        null; -- rights on one of them are granted or revoked meanwhile: "tuple concurrently updated", or a wait for each other
+        -- Rights on one of them are granted or revoked meanwhile: "tuple concurrently updated", or a wait for each other.
+        null;
 end
 $$;
 

@@ -8,6 +8,7 @@ second after a message became visible gives it, though newer ones are there at e
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import psycopg
@@ -15,6 +16,7 @@ import pytest
 
 from tests.databases import Database, our_sql, uri
 from tests.servers import Server
+from tests.sql.sessions import Session
 
 Connection = psycopg.Connection[Any]
 
@@ -284,6 +286,26 @@ def test_sent_for_ever_ago_comes_first(queue: Connection, call: str) -> None:
     first = value(queue, f"select pgmq.{call}::bigint")
     send(queue)
     assert read(queue) == [first]
+
+
+def test_a_full_walk_of_another_is_not_undone(queue: Connection, db: Database) -> None:
+    """A session looked at the floor, and is held up; it must not raise what a full walk has lowered since."""
+    send(queue)
+    floor = raise_floor(queue)
+    newer = send(queue)
+    assert read(queue) == [floor]
+    with closing(Session(db.dsn)) as slow, closing(Session(db.dsn)) as holder:
+        slow.ask("select 1")
+        holder.ask("begin; lock table pgmq.q_x in access exclusive mode")
+        set_stamp(queue, -SECOND // 10)
+        slow.start("""select pgqueue."x$floor"(clock_timestamp())""")
+        assert not slow.settles(holder)
+        set_stamp(queue, 0)
+        queue.execute("""select setval('pgqueue."x$floor_id"', %s)""", [floor - 100])
+        holder.ask("commit")
+        slow.finish()
+    assert floor_id(queue) == floor - 100
+    assert raise_floor(queue) == newer[0]
 
 
 def test_visible_for_long_and_held_by_a_reader(queue: Connection, db: Database) -> None:
