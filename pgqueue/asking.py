@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import psycopg
@@ -15,7 +15,12 @@ def scalar(conn: psycopg.Connection[Any], query: str, params: Sequence[object] =
         return cursor.execute(query.encode(), params or None).fetchone()
 
 
-def texts(conn: psycopg.Connection[Any], query: str, params: Sequence[object] = ()) -> tuple[str, ...]:
-    """The first column of all rows, as text. With params a literal % is doubled."""
+Params = Sequence[object] | Mapping[str, object]
+
+
+def texts(conn: psycopg.Connection[Any], query: str, params: Params = ()) -> tuple[str, ...]:
+    """The first column of all rows, as text, nulls left out: what was dropped since the query began has a null for a
+    name. With params a literal % is doubled."""
     with conn.cursor(row_factory=scalar_row) as cursor:
-        return tuple(map(str, cursor.execute(query.encode(), params or None).fetchall()))
+        found = cursor.execute(query.encode(), params or None).fetchall()
+    return tuple(str(one) for one in found if one is not None)

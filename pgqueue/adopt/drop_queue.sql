@@ -16,6 +16,7 @@ begin
         cross join lateral pg_identify_object(d.classid, d.objid, 0) o
         where c.relnamespace = 'pgmq'::regnamespace
             and c.relname in ('q_' || v_name, 'q_' || v_name || '_msg_id_seq', 'a_' || v_name)
+            and o.identity is not null  -- else another has dropped it meanwhile
         -- in the order in which adopt releases them: else the two meet half-way
         order by c.oid
     loop

@@ -56,11 +56,12 @@ class Known:
 
 
 _INDEXES = """
-select x.relname::text, t.relname::text, i.indisvalid, regexp_replace(pg_get_indexdef(x.oid), '^.*? USING ', '')
+select x.relname::text, t.relname::text, i.indisvalid, regexp_replace(d.said, '^.*? USING ', '')
 from pg_catalog.pg_index i
 join pg_catalog.pg_class x on x.oid = i.indexrelid
 join pg_catalog.pg_class t on t.oid = i.indrelid
-where x.relnamespace = 'pgmq'::regnamespace"""
+cross join lateral pg_get_indexdef(x.oid) d (said)
+where x.relnamespace = 'pgmq'::regnamespace and d.said is not null"""  # null: dropped since the query began
 
 
 def indexes(conn: psycopg.Connection, table: str | None = None) -> dict[str, Known]:

@@ -12,7 +12,7 @@ from pgqueue.adopt import indexes, waiting
 from pgqueue.adopt.plan import space_needed
 from pgqueue.adopt.survey import TYPES, Found
 from pgqueue.adopt.versions import NEWEST, OLDEST, number
-from pgqueue.asking import scalar
+from pgqueue.asking import scalar, texts
 from pgqueue.names import MAX_BYTES, listed
 
 
@@ -151,7 +151,7 @@ def _queues(conn: psycopg.Connection, found: Found) -> Iterator[str]:
     if bad:
         yield f"names that no queue of pgqueue may have, rename them first: {listed(bad)}"
     tables = [f"{prefix}_{queue.name}" for queue in found.queues for prefix in "qa"]
-    odd = [str(row[0]) for row in conn.execute(_ODD_COLUMNS.encode(), (tables,)).fetchall()]
+    odd = texts(conn, _ODD_COLUMNS, (tables,))
     if odd:
         yield f"columns of another type than pgmq's: {listed(odd)}"
     table_of: dict[str, str] = dict(conn.execute(_RELATIONS).fetchall())
@@ -227,10 +227,10 @@ def dependents(conn: psycopg.Connection, found: Found) -> Iterator[str]:
         "types": list(found.replaced_types),
         "pgmqs": [one.oid for one in found.functions],
     }
-    used = [str(row[0]) for row in conn.execute(_DEPENDENTS.encode(), given).fetchall()]
+    used = texts(conn, _DEPENDENTS, given)
     if used:
         yield f"these use what cannot stay; drop them, and make them again afterwards: {listed(used)}"
-    takers = [str(row[0]) for row in conn.execute(_FOREIGN_TAKERS.encode(), given).fetchall()]
+    takers = texts(conn, _FOREIGN_TAKERS, given)
     if takers:
         yield (
             f"functions that take or give {' or '.join(found.replaced_types)} must be made anew, and cannot be,"

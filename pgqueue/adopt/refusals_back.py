@@ -7,6 +7,7 @@ import psycopg
 from pgqueue.adopt.extension import OLDEST_OFFERED, TABLES, all_replaced, offered
 from pgqueue.adopt.refusals import dependents, owners, transactions
 from pgqueue.adopt.survey import Found
+from pgqueue.asking import texts
 from pgqueue.names import listed
 
 
@@ -62,7 +63,7 @@ order by 1"""
 
 
 def _users_of_ours(conn: psycopg.Connection) -> list[str]:
-    used = [str(row[0]) for row in conn.execute(_USERS_OF_OURS).fetchall()]
+    used = texts(conn, _USERS_OF_OURS)
     return [f"schema pgqueue will be gone, and is used by {listed(used)}: drop that first"] if used else []
 
 
@@ -71,7 +72,7 @@ def _extension(conn: psycopg.Connection, found: Found) -> list[str]:
         oldest = ".".join(map(str, OLDEST_OFFERED))
         return [f"the server offers no extension pgmq of version {oldest} or later: leave --extension away"]
     tables = {"tables": [f"pgmq.{table}" for table in TABLES]}
-    used = [str(row[0]) for row in conn.execute(_USERS_OF_TABLES.encode(), tables).fetchall()]
+    used = texts(conn, _USERS_OF_TABLES, tables)
     reasons = (
         [f"the extension makes pgmq.meta and its like anew, and they are used by {listed(used)}"]
         if used

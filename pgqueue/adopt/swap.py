@@ -20,6 +20,7 @@ left join pg_catalog.pg_class c on d.classid = 'pg_class'::regclass and c.oid = 
 where d.deptype = 'e'
     and d.refclassid = 'pg_extension'::regclass
     and d.refobjid = (select e.oid from pg_catalog.pg_extension e where e.extname = 'pgmq')
+    and o.identity is not null  -- else dropped since the query began
     and (not %s or c.relname ~ '^[aq]_')
     -- The types of a table's rows and of arrays go with the table or type; newer servers list them.
     and not exists (

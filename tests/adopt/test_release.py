@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from pgqueue.adopt import columns, waiting
+from pgqueue.adopt import columns, indexes, refusals, swap, waiting
 from pgqueue.adopt.survey import survey
 from pgqueue.errors import InTheWay
 from tests.adopt import layouts
@@ -75,6 +75,21 @@ def test_the_extension_goes_while_a_queue_is_dropped(
     releasing.ask("commit")
     assert client.finish() == [("t",)]
     assert value(conn, "select count(*) from pg_class where relname ~ '^[qa]_x'") == 0
+
+
+def test_a_queue_is_dropped_after_the_look_at_what_there_is(conn: Connection, client: Session) -> None:
+    """A query's rows are those of its snapshot, the names in them those of now: none, for what has gone."""
+    do(conn, "select pgmq.create('y'); create view seen as select * from pgmq.read('x', 0, 1)")
+    found = survey(conn)
+    with conn.transaction():
+        do(conn, "set transaction isolation level repeatable read")
+        assert value(conn, "select count(*) from pg_class where relname ~ '^[qa]_y$'") == 2, "the snapshot"
+        client.ask("select pgmq.drop_queue('y', false); drop view seen")
+        assert {one.table for one in indexes.indexes(conn).values()} >= {"q_x", "a_x"}
+        assert all(one.definition for one in indexes.indexes(conn).values())
+        assert list(refusals.dependents(conn, found)) == []
+        assert swap.release_queues(conn) > 0
+    assert not survey(conn).owned_relations
 
 
 def test_release_waits_for_who_is_inside_the_old_functions(

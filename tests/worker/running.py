@@ -74,7 +74,7 @@ class Process:
 
     def __init__(self, module: str, dsn: str, *options: str, **environment: str) -> None:
         command = [sys.executable, "-m", "pgqueue.cli.main", "worker", f"{module}:worker", *options]
-        self._output = tempfile.TemporaryFile("w+")  # noqa: SIM115  # a pipe would fill up
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115  # a pipe would fill up
         self._process = subprocess.Popen(
             command,
             cwd=ROOT,
@@ -86,8 +86,8 @@ class Process:
 
     def printed(self) -> str:
         """What it has printed so far, on both channels."""
-        self._output.seek(0)
-        return self._output.read()
+        # pread, since the place in the file is the process's too: to move it is to make it write elsewhere.
+        return os.pread(self._output.fileno(), os.fstat(self._output.fileno()).st_size, 0).decode()
 
     @property
     def ended(self) -> bool:

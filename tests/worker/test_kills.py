@@ -141,6 +141,7 @@ class Herd:
 
     def stop(self) -> None:
         for process in self.alive:
+            until(lambda process=process: "takes messages" in process.printed(), "its start")
             process.send(signal.SIGTERM)
         for process in self.alive:
             assert process.wait()[0] == 0, process.printed()
