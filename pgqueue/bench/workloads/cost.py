@@ -68,11 +68,18 @@ def _cycle(lab: Lab, conn: Connection, caller: Caller, queue: str) -> None:
         conn.execute(f"select {caller.call('delete', queue, f'{row[0]}::bigint')}".encode())
 
 
+_HELD = """
+select sum(case when name in ('TopMemoryContext', 'CacheMemoryContext') then used_bytes else total_bytes end)
+from pg_backend_memory_contexts
+where name <> all(array[
+    'MessageContext', 'PortalContext', 'ExecutorState', 'ExprContext', 'tuplestore tuples', 'Table function arguments',
+    'pg_get_backend_memory_contexts'
+])"""
+"""Bytes that a session holds on to: of the two contexts that grow by large blocks, what is in use; without those of the
+question itself, which take the more the more there are to list."""
+
+
 def _held(conn: Connection) -> float:
-    """Bytes in all memory contexts of the session. Of the two that grow by large blocks, what is in use."""
-    row = conn.execute(
-        "select sum(case when name in ('TopMemoryContext', 'CacheMemoryContext')"
-        " then used_bytes else total_bytes end) from pg_backend_memory_contexts"
-    ).fetchone()
+    row = conn.execute(_HELD).fetchone()
     assert row is not None
     return float(row[0])
