@@ -11,6 +11,7 @@ With pytest-xdist each worker has a server of its own.
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -25,6 +26,13 @@ from tests.servers import Server
 CHOICE = os.environ.get("PGQUEUE_TEST_PG", "embedded")
 FOREIGN_DSN = os.environ.get("PGQUEUE_TEST_DSN", "")
 SUBJECT = os.environ.get("PGQUEUE_TEST_SUBJECT", "ours")
+
+
+def pytest_configure() -> None:
+    # In the background of a script, and under nohup, these are ignored, and by every program that tests start.
+    for number in (signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
 
 
 def pytest_report_header() -> str:
