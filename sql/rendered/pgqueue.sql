@@ -405,10 +405,10 @@ begin
     loop
         execute format($sql$
             select array(
-                select m.msg_id
-                from pgmq.%1$I m
-                where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= $2 and m.vt <= $1
-                order by m.vt
+                select msg_id
+                from pgmq.%1$I
+                where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= $2 and vt <= $1
+                order by vt
                 limit $3
             )
         $sql$, 'q_' || v_name)
@@ -424,59 +424,69 @@ begin
         end;
         if p_pop then
             return query execute format($sql$
-                delete from pgmq.%1$I m
-                where m.msg_id = any(array(
-                    select m.msg_id
-                    from (
-                        (
-                            select m.msg_id + 0 as msg_id, m.msg_id as key
-                            from pgmq.%1$I m
-                            where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= $1 and m.msg_id >= $3
-                            order by m.msg_id
-                        )
-                        union all
-                        (select d.msg_id, d.key from unnest($4, $5) as d (msg_id, key) order by d.key)
-                        order by key
-                    ) c
-                    cross join lateral (
+                with claimed as (
+                    delete from pgmq.%1$I
+                    where msg_id = any(array(
                         select m.msg_id
-                        from pgmq.%1$I m
-                        where m.msg_id = c.msg_id and m.vt <= $1
-                        for update skip locked
-                    ) m
-                    order by c.key
-                    limit $2
-                ))
-                returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+                        from (
+                            (
+                                select msg_id + 0 as msg_id, msg_id as key
+                                from pgmq.%1$I
+                                where isfinite(vt) and vt - enqueued_at < interval '1 second' and vt <= $1 and msg_id >= $3
+                                order by key
+                            )
+                            union all
+                            (select msg_id, key from unnest($4, $5) as d (msg_id, key) order by key)
+                            order by key
+                        ) c
+                        cross join lateral (
+                            select msg_id
+                            from pgmq.%1$I
+                            where msg_id = c.msg_id and vt <= $1
+                            for update skip locked
+                        ) m
+                        order by c.key
+                        limit $2
+                    ))
+                    returning msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+                )
+                select msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+                from claimed
+                order by msg_id
             $sql$, 'q_' || v_name)
             using v_ts, p_qty, -9223372036854775808, v_due, v_keys;
         else
             return query execute format($sql$
-                update pgmq.%1$I m
-                set vt = $6, read_ct = m.read_ct + 1, last_read_at = $1
-                where m.msg_id = any(array(
-                    select m.msg_id
-                    from (
-                        (
-                            select m.msg_id + 0 as msg_id, m.msg_id as key
-                            from pgmq.%1$I m
-                            where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= $1 and m.msg_id >= $3
-                            order by m.msg_id
-                        )
-                        union all
-                        (select d.msg_id, d.key from unnest($4, $5) as d (msg_id, key) order by d.key)
-                        order by key
-                    ) c
-                    cross join lateral (
+                with claimed as (
+                    update pgmq.%1$I
+                    set vt = $6, read_ct = read_ct + 1, last_read_at = $1
+                    where msg_id = any(array(
                         select m.msg_id
-                        from pgmq.%1$I m
-                        where m.msg_id = c.msg_id and m.vt <= $1
-                        for update skip locked
-                    ) m
-                    order by c.key
-                    limit $2
-                ))
-                returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+                        from (
+                            (
+                                select msg_id + 0 as msg_id, msg_id as key
+                                from pgmq.%1$I
+                                where isfinite(vt) and vt - enqueued_at < interval '1 second' and vt <= $1 and msg_id >= $3
+                                order by key
+                            )
+                            union all
+                            (select msg_id, key from unnest($4, $5) as d (msg_id, key) order by key)
+                            order by key
+                        ) c
+                        cross join lateral (
+                            select msg_id
+                            from pgmq.%1$I
+                            where msg_id = c.msg_id and vt <= $1
+                            for update skip locked
+                        ) m
+                        order by c.key
+                        limit $2
+                    ))
+                    returning msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+                )
+                select msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+                from claimed
+                order by msg_id
             $sql$, 'q_' || v_name)
             using v_ts, p_qty, -9223372036854775808, v_due, v_keys, v_ts + make_interval(secs => p_vt);
         end if;
@@ -870,10 +880,10 @@ begin
     end if;
     loop
         v_due := array(
-            select m.msg_id
-            from pgmq.%1$I m
-            where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts
-            order by m.vt
+            select msg_id
+            from pgmq.%1$I
+            where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= v_since and vt <= v_ts
+            order by vt
             limit v_most
         );
         v_keys := case
@@ -888,19 +898,19 @@ begin
             select m.msg_id
             from (
                 (
-                    select m.msg_id + 0 as msg_id, m.msg_id as key
-                    from pgmq.%1$I m
-                    where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
-                    order by m.msg_id
+                    select msg_id + 0 as msg_id, msg_id as key
+                    from pgmq.%1$I
+                    where isfinite(vt) and vt - enqueued_at < interval '1 second' and vt <= v_ts and msg_id >= v_from
+                    order by key
                 )
                 union all
-                (select d.msg_id, d.key from unnest(v_due, v_keys) as d (msg_id, key) order by d.key)
+                (select msg_id, key from unnest(v_due, v_keys) as d (msg_id, key) order by key)
                 order by key
             ) c
             cross join lateral (
-                select m.msg_id
-                from pgmq.%1$I m
-                where m.msg_id = c.msg_id and m.vt <= v_ts
+                select msg_id
+                from pgmq.%1$I
+                where msg_id = c.msg_id and vt <= v_ts
                 for update skip locked
             ) m
             order by c.key
@@ -934,6 +944,7 @@ set enable_bitmapscan = off
 set jit = off
 set plan_cache_mode = force_generic_plan
 as $body$
+#variable_conflict use_column
 -- Leases up to qty visible messages for vt seconds, in rising order of their ids.
 declare
     v_ts timestamptz;
@@ -947,10 +958,10 @@ begin
         not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $2 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
         and $1 > 0
         and (f.since > f.ts or (
-            select m.vt
-            from pgmq.%1$I m
-            where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= f.since and m.vt <= f.ts
-            order by m.vt
+            select vt
+            from pgmq.%1$I
+            where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= f.since and vt <= f.ts
+            order by vt
             limit 1
         ) is null)
     into v_ts, v_from, v_plain
@@ -961,32 +972,51 @@ begin
             coalesce(to_timestamp(nullif(pg_sequence_last_value(%23$L::regclass), 0) / 1e6::float8), '-infinity') as since,
             pg_sequence_last_value(%24$L::regclass) as walk
     ) f;
-    return query
-    update pgmq.%1$I m
-    set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
-    where m.msg_id = any(array(
-        select m.msg_id
-        from pgmq.%1$I m
-        where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
-            and m.vt <= v_ts
-            and m.msg_id >= v_from
-            and v_plain
-            and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
-        order by m.msg_id
-        limit $2
-        for update skip locked
-    ))
-    returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
-    if not found then
-        v_due := pgqueue.%7$I(v_ts, v_ts + $1 * interval '1 second', $2);
-        if v_due <> '{}' then
+    loop
+        if $2 = 1 then
             return query
-            update pgmq.%1$I m
-            set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
-            where m.msg_id = any(v_due)
-            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+            update pgmq.%1$I
+            set vt = v_ts + $1 * interval '1 second', read_ct = read_ct + 1, last_read_at = v_ts
+            where msg_id = any(coalesce(v_due, array(
+                select msg_id
+                from pgmq.%1$I
+                where isfinite(vt) and vt - enqueued_at < interval '1 second'
+                    and vt <= v_ts
+                    and msg_id >= v_from
+                    and v_plain
+                    and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
+                order by msg_id
+                limit $2
+                for update skip locked
+            )))
+            returning msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers;
+        else
+            return query
+            with claimed as (
+                update pgmq.%1$I
+                set vt = v_ts + $1 * interval '1 second', read_ct = read_ct + 1, last_read_at = v_ts
+                where msg_id = any(coalesce(v_due, array(
+                    select msg_id
+                    from pgmq.%1$I
+                    where isfinite(vt) and vt - enqueued_at < interval '1 second'
+                        and vt <= v_ts
+                        and msg_id >= v_from
+                        and v_plain
+                        and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
+                    order by msg_id
+                    limit $2
+                    for update skip locked
+                )))
+                returning msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+            )
+            select msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+            from claimed
+            order by msg_id;
         end if;
-    end if;
+        exit when found or v_due is not null;
+        v_due := pgqueue.%7$I(v_ts, v_ts + $1 * interval '1 second', $2);
+        exit when v_due = '{}';
+    end loop;
 end
 $body$;
 $text$),
@@ -999,6 +1029,7 @@ set enable_bitmapscan = off
 set jit = off
 set plan_cache_mode = force_generic_plan
 as $body$
+#variable_conflict use_column
 -- Leases up to qty visible messages for vt seconds, in rising order of their ids.
 declare
     v_ts timestamptz;
@@ -1029,34 +1060,39 @@ begin
             coalesce(to_timestamp(nullif(pg_sequence_last_value(%23$L::regclass), 0) / 1e6::float8), '-infinity') as since,
             pg_sequence_last_value(%24$L::regclass) as walk
     ) f
-    left join pgmq.%1$I m on false;
+    left join pgmq.%1$I on false;
     if v_plain and v_since <= v_ts then
         v_plain := (
-            select m.vt
-            from pgmq.%1$I m
-            where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts
-            order by m.vt
+            select vt
+            from pgmq.%1$I
+            where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= v_since and vt <= v_ts
+            order by vt
             limit 1
         ) is null;
     end if;
     loop
         v_left := $2 - v_count;
         return query
-        update pgmq.%1$I m
-        set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
-        where m.msg_id between v_from and v_to and m.msg_id = any(array(
-            select m.msg_id
-            from pgmq.%1$I m
-            where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
-                and m.vt <= v_ts
-                and m.msg_id between v_from and v_to
-                and v_plain
-                and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
-            order by m.msg_id
-            limit v_left
-            for update skip locked
-        ))
-        returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+        with claimed as (
+            update pgmq.%1$I
+            set vt = v_ts + $1 * interval '1 second', read_ct = read_ct + 1, last_read_at = v_ts
+            where msg_id between v_from and v_to and msg_id = any(array(
+                select msg_id
+                from pgmq.%1$I
+                where isfinite(vt) and vt - enqueued_at < interval '1 second'
+                    and vt <= v_ts
+                    and msg_id between v_from and v_to
+                    and v_plain
+                    and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
+                order by msg_id
+                limit v_left
+                for update skip locked
+            ))
+            returning msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+        )
+        select msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+        from claimed
+        order by msg_id;
         get diagnostics v_rows = row_count;
         v_count := v_count + v_rows;
         exit when v_count = 0 or v_rows = v_left or v_to >= pgqueue._last_id(%25$L);
@@ -1068,10 +1104,15 @@ begin
         if v_due <> '{}' then
             select min(d.msg_id), max(d.msg_id) into v_from, v_to from unnest(v_due) as d (msg_id);
             return query
-            update pgmq.%1$I m
-            set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
-            where m.msg_id between v_from and v_to and m.msg_id = any(v_due)
-            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+            with claimed as (
+                update pgmq.%1$I
+                set vt = v_ts + $1 * interval '1 second', read_ct = read_ct + 1, last_read_at = v_ts
+                where msg_id between v_from and v_to and msg_id = any(v_due)
+                returning msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+            )
+            select msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+            from claimed
+            order by msg_id;
         end if;
     end if;
 end
@@ -1092,6 +1133,7 @@ set enable_bitmapscan = off
 set jit = off
 set plan_cache_mode = force_generic_plan
 as $body$
+#variable_conflict use_column
 -- Deletes or archives the finished messages and leases the next: one call, one commit. With done_ct, the read_ct of each
 -- of done, a message that has been delivered again meanwhile is left alone: it is its new reader's.
 declare
@@ -1142,10 +1184,10 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
         not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $2 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
         and $1 > 0
         and (f.since > f.ts or (
-            select m.vt
-            from pgmq.%1$I m
-            where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= f.since and m.vt <= f.ts
-            order by m.vt
+            select vt
+            from pgmq.%1$I
+            where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= f.since and vt <= f.ts
+            order by vt
             limit 1
         ) is null)
     into v_ts, v_from, v_plain
@@ -1156,32 +1198,51 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
             coalesce(to_timestamp(nullif(pg_sequence_last_value(%23$L::regclass), 0) / 1e6::float8), '-infinity') as since,
             pg_sequence_last_value(%24$L::regclass) as walk
     ) f;
-    return query
-    update pgmq.%1$I m
-    set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
-    where m.msg_id = any(array(
-        select m.msg_id
-        from pgmq.%1$I m
-        where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
-            and m.vt <= v_ts
-            and m.msg_id >= v_from
-            and v_plain
-            and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
-        order by m.msg_id
-        limit $2
-        for update skip locked
-    ))
-    returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
-    if not found then
-        v_due := pgqueue.%7$I(v_ts, v_ts + $1 * interval '1 second', $2);
-        if v_due <> '{}' then
+    loop
+        if $2 = 1 then
             return query
-            update pgmq.%1$I m
-            set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
-            where m.msg_id = any(v_due)
-            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+            update pgmq.%1$I
+            set vt = v_ts + $1 * interval '1 second', read_ct = read_ct + 1, last_read_at = v_ts
+            where msg_id = any(coalesce(v_due, array(
+                select msg_id
+                from pgmq.%1$I
+                where isfinite(vt) and vt - enqueued_at < interval '1 second'
+                    and vt <= v_ts
+                    and msg_id >= v_from
+                    and v_plain
+                    and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
+                order by msg_id
+                limit $2
+                for update skip locked
+            )))
+            returning msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers;
+        else
+            return query
+            with claimed as (
+                update pgmq.%1$I
+                set vt = v_ts + $1 * interval '1 second', read_ct = read_ct + 1, last_read_at = v_ts
+                where msg_id = any(coalesce(v_due, array(
+                    select msg_id
+                    from pgmq.%1$I
+                    where isfinite(vt) and vt - enqueued_at < interval '1 second'
+                        and vt <= v_ts
+                        and msg_id >= v_from
+                        and v_plain
+                        and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
+                    order by msg_id
+                    limit $2
+                    for update skip locked
+                )))
+                returning msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+            )
+            select msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+            from claimed
+            order by msg_id;
         end if;
-    end if;
+        exit when found or v_due is not null;
+        v_due := pgqueue.%7$I(v_ts, v_ts + $1 * interval '1 second', $2);
+        exit when v_due = '{}';
+    end loop;
 end
 $body$;
 $text$),
@@ -1200,6 +1261,7 @@ set enable_bitmapscan = off
 set jit = off
 set plan_cache_mode = force_generic_plan
 as $body$
+#variable_conflict use_column
 -- Deletes or archives the finished messages and leases the next: one call, one commit. With done_ct, the read_ct of each
 -- of done, a message that has been delivered again meanwhile is left alone: it is its new reader's.
 declare
@@ -1267,34 +1329,39 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
             coalesce(to_timestamp(nullif(pg_sequence_last_value(%23$L::regclass), 0) / 1e6::float8), '-infinity') as since,
             pg_sequence_last_value(%24$L::regclass) as walk
     ) f
-    left join pgmq.%1$I m on false;
+    left join pgmq.%1$I on false;
     if v_plain and v_since <= v_ts then
         v_plain := (
-            select m.vt
-            from pgmq.%1$I m
-            where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts
-            order by m.vt
+            select vt
+            from pgmq.%1$I
+            where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= v_since and vt <= v_ts
+            order by vt
             limit 1
         ) is null;
     end if;
     loop
         v_left := $2 - v_count;
         return query
-        update pgmq.%1$I m
-        set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
-        where m.msg_id between v_from and v_to and m.msg_id = any(array(
-            select m.msg_id
-            from pgmq.%1$I m
-            where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
-                and m.vt <= v_ts
-                and m.msg_id between v_from and v_to
-                and v_plain
-                and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
-            order by m.msg_id
-            limit v_left
-            for update skip locked
-        ))
-        returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+        with claimed as (
+            update pgmq.%1$I
+            set vt = v_ts + $1 * interval '1 second', read_ct = read_ct + 1, last_read_at = v_ts
+            where msg_id between v_from and v_to and msg_id = any(array(
+                select msg_id
+                from pgmq.%1$I
+                where isfinite(vt) and vt - enqueued_at < interval '1 second'
+                    and vt <= v_ts
+                    and msg_id between v_from and v_to
+                    and v_plain
+                    and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
+                order by msg_id
+                limit v_left
+                for update skip locked
+            ))
+            returning msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+        )
+        select msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+        from claimed
+        order by msg_id;
         get diagnostics v_rows = row_count;
         v_count := v_count + v_rows;
         exit when v_count = 0 or v_rows = v_left or v_to >= pgqueue._last_id(%25$L);
@@ -1306,10 +1373,15 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
         if v_due <> '{}' then
             select min(d.msg_id), max(d.msg_id) into v_from, v_to from unnest(v_due) as d (msg_id);
             return query
-            update pgmq.%1$I m
-            set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
-            where m.msg_id between v_from and v_to and m.msg_id = any(v_due)
-            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+            with claimed as (
+                update pgmq.%1$I
+                set vt = v_ts + $1 * interval '1 second', read_ct = read_ct + 1, last_read_at = v_ts
+                where msg_id between v_from and v_to and msg_id = any(v_due)
+                returning msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+            )
+            select msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+            from claimed
+            order by msg_id;
         end if;
     end if;
 end
@@ -1365,10 +1437,10 @@ begin
         f.from_id,
         not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $1 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
         and (f.since > f.ts or (
-            select m.vt
-            from pgmq.%1$I m
-            where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= f.since and m.vt <= f.ts
-            order by m.vt
+            select vt
+            from pgmq.%1$I
+            where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= f.since and vt <= f.ts
+            order by vt
             limit 1
         ) is null)
     into v_ts, v_from, v_plain
@@ -1379,30 +1451,49 @@ begin
             coalesce(to_timestamp(nullif(pg_sequence_last_value(%23$L::regclass), 0) / 1e6::float8), '-infinity') as since,
             pg_sequence_last_value(%24$L::regclass) as walk
     ) f;
-    return query
-    delete from pgmq.%1$I m
-    where m.msg_id = any(array(
-        select m.msg_id
-        from pgmq.%1$I m
-        where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
-            and m.vt <= v_ts
-            and m.msg_id >= v_from
-            and v_plain
-            and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
-        order by m.msg_id
-        limit $1
-        for update skip locked
-    ))
-    returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
-    if not found then
-        v_due := pgqueue.%7$I(v_ts, null, $1);
-        if v_due <> '{}' then
+    loop
+        if $1 = 1 then
             return query
-            delete from pgmq.%1$I m
-            where m.msg_id = any(v_due)
-            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+            delete from pgmq.%1$I
+            where msg_id = any(coalesce(v_due, array(
+                select msg_id
+                from pgmq.%1$I
+                where isfinite(vt) and vt - enqueued_at < interval '1 second'
+                    and vt <= v_ts
+                    and msg_id >= v_from
+                    and v_plain
+                    and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
+                order by msg_id
+                limit $1
+                for update skip locked
+            )))
+            returning msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers;
+        else
+            return query
+            with claimed as (
+                delete from pgmq.%1$I
+                where msg_id = any(coalesce(v_due, array(
+                    select msg_id
+                    from pgmq.%1$I
+                    where isfinite(vt) and vt - enqueued_at < interval '1 second'
+                        and vt <= v_ts
+                        and msg_id >= v_from
+                        and v_plain
+                        and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
+                    order by msg_id
+                    limit $1
+                    for update skip locked
+                )))
+                returning msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+            )
+            select msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+            from claimed
+            order by msg_id;
         end if;
-    end if;
+        exit when found or v_due is not null;
+        v_due := pgqueue.%7$I(v_ts, null, $1);
+        exit when v_due = '{}';
+    end loop;
 end
 $body$;
 $text$),
@@ -1444,33 +1535,38 @@ begin
             coalesce(to_timestamp(nullif(pg_sequence_last_value(%23$L::regclass), 0) / 1e6::float8), '-infinity') as since,
             pg_sequence_last_value(%24$L::regclass) as walk
     ) f
-    left join pgmq.%1$I m on false;
+    left join pgmq.%1$I on false;
     if v_plain and v_since <= v_ts then
         v_plain := (
-            select m.vt
-            from pgmq.%1$I m
-            where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts
-            order by m.vt
+            select vt
+            from pgmq.%1$I
+            where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= v_since and vt <= v_ts
+            order by vt
             limit 1
         ) is null;
     end if;
     loop
         v_left := $1 - v_count;
         return query
-        delete from pgmq.%1$I m
-        where m.msg_id between v_from and v_to and m.msg_id = any(array(
-            select m.msg_id
-            from pgmq.%1$I m
-            where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
-                and m.vt <= v_ts
-                and m.msg_id between v_from and v_to
-                and v_plain
-                and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
-            order by m.msg_id
-            limit v_left
-            for update skip locked
-        ))
-        returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+        with claimed as (
+            delete from pgmq.%1$I
+            where msg_id between v_from and v_to and msg_id = any(array(
+                select msg_id
+                from pgmq.%1$I
+                where isfinite(vt) and vt - enqueued_at < interval '1 second'
+                    and vt <= v_ts
+                    and msg_id between v_from and v_to
+                    and v_plain
+                    and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
+                order by msg_id
+                limit v_left
+                for update skip locked
+            ))
+            returning msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+        )
+        select msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+        from claimed
+        order by msg_id;
         get diagnostics v_rows = row_count;
         v_count := v_count + v_rows;
         exit when v_count = 0 or v_rows = v_left or v_to >= pgqueue._last_id(%25$L);
@@ -1482,9 +1578,14 @@ begin
         if v_due <> '{}' then
             select min(d.msg_id), max(d.msg_id) into v_from, v_to from unnest(v_due) as d (msg_id);
             return query
-            delete from pgmq.%1$I m
-            where m.msg_id between v_from and v_to and m.msg_id = any(v_due)
-            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+            with claimed as (
+                delete from pgmq.%1$I
+                where msg_id between v_from and v_to and msg_id = any(v_due)
+                returning msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+            )
+            select msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+            from claimed
+            order by msg_id;
         end if;
     end if;
 end
@@ -1632,10 +1733,10 @@ declare
     v_missing integer;
 begin
     v_due := array(
-        select m.msg_id
-        from pgmq.%1$I m
-        where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts
-        order by m.vt
+        select msg_id
+        from pgmq.%1$I
+        where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= v_since and vt <= v_ts
+        order by vt
         limit 100
     );
     loop
@@ -2224,7 +2325,10 @@ begin
         where c.oid = to_regclass(format('pgmq.%I', 'q_' || v_name)) and c.relkind in ('r', 'p')
             and pg_relation_is_updatable(c.oid, false) > 0
     ) then
-        raise undefined_table using message = format('queue "%s" does not exist', p_queue_name);
+        -- The detail in pgmq's words: clients look for them.
+        raise undefined_table using
+            message = format('queue "%s" does not exist', p_queue_name),
+            detail = format('relation "pgmq.q_%s" does not exist', v_name);
     end if;
     return v_name;
 end
@@ -2615,6 +2719,8 @@ begin
         select from pg_catalog.pg_trigger t
         where t.tgrelid = format('pgmq.%I', v_table)::regclass
             and t.tgname = 'trigger_notify_queue_insert_listeners'
+            and t.tgfoid = 'pgmq.notify_queue_listeners()'::regprocedure
+            and t.tgenabled <> 'D'
             and t.tginitdeferred
             and t.tgargs = convert_to(p_queue_name, getdatabaseencoding()) || '\x00'::bytea
     ) then
@@ -2952,10 +3058,10 @@ begin
         raise invalid_row_count_in_limit_clause using message = 'LIMIT must not be negative';
     end if;
     return query execute format($sql$
-        with leased as (
-            update pgmq.%1$I m
-            set vt = $2, read_ct = m.read_ct + 1, last_read_at = $1
-            where m.msg_id = any(array(
+        with claimed as (
+            update pgmq.%1$I
+            set vt = $2, read_ct = read_ct + 1, last_read_at = $1
+            where msg_id = any(array(
                 select m.msg_id
                 from pgmq.%1$I m
                 where m.vt <= $1 and m.message @> $4
@@ -2963,11 +3069,11 @@ begin
                 limit $3
                 for update skip locked
             ))
-            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+            returning msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
         )
-        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-        from leased m
-        order by m.msg_id
+        select msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+        from claimed
+        order by msg_id
     $sql$, 'q_' || v_name)
     using v_ts, v_ts + make_interval(secs => p_vt), p_qty, p_conditional;
 end

@@ -2256,59 +2256,69 @@ begin
         end;
         if p_pop then
             return query execute format($sql$
-                delete from pgmq.%1$I m
-                where m.msg_id = any(array(
-                    select m.msg_id
-                    from (
-                        (
-                            select m.msg_id + 0 as msg_id, m.msg_id as key
-                            from pgmq.%1$I m
-                            where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= $1 and m.msg_id >= $3
-                            order by m.msg_id
-                        )
-                        union all
-                        (select d.msg_id, d.key from unnest($4, $5) as d (msg_id, key) order by d.key)
-                        order by key
-                    ) c
-                    cross join lateral (
+                with claimed as (
+                    delete from pgmq.%1$I m
+                    where m.msg_id = any(array(
                         select m.msg_id
-                        from pgmq.%1$I m
-                        where m.msg_id = c.msg_id and m.vt <= $1
-                        for update skip locked
-                    ) m
-                    order by c.key
-                    limit $2
-                ))
-                returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+                        from (
+                            (
+                                select m.msg_id + 0 as msg_id, m.msg_id as key
+                                from pgmq.%1$I m
+                                where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= $1 and m.msg_id >= $3
+                                order by m.msg_id
+                            )
+                            union all
+                            (select d.msg_id, d.key from unnest($4, $5) as d (msg_id, key) order by d.key)
+                            order by key
+                        ) c
+                        cross join lateral (
+                            select m.msg_id
+                            from pgmq.%1$I m
+                            where m.msg_id = c.msg_id and m.vt <= $1
+                            for update skip locked
+                        ) m
+                        order by c.key
+                        limit $2
+                    ))
+                    returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+                )
+                select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+                from claimed m
+                order by m.msg_id
             $sql$, 'q_' || v_name)
             using v_ts, p_qty, -9223372036854775808, v_due, v_keys;
         else
             return query execute format($sql$
-                update pgmq.%1$I m
-                set vt = $6, read_ct = m.read_ct + 1, last_read_at = $1
-                where m.msg_id = any(array(
-                    select m.msg_id
-                    from (
-                        (
-                            select m.msg_id + 0 as msg_id, m.msg_id as key
-                            from pgmq.%1$I m
-                            where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= $1 and m.msg_id >= $3
-                            order by m.msg_id
-                        )
-                        union all
-                        (select d.msg_id, d.key from unnest($4, $5) as d (msg_id, key) order by d.key)
-                        order by key
-                    ) c
-                    cross join lateral (
+                with claimed as (
+                    update pgmq.%1$I m
+                    set vt = $6, read_ct = m.read_ct + 1, last_read_at = $1
+                    where m.msg_id = any(array(
                         select m.msg_id
-                        from pgmq.%1$I m
-                        where m.msg_id = c.msg_id and m.vt <= $1
-                        for update skip locked
-                    ) m
-                    order by c.key
-                    limit $2
-                ))
-                returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+                        from (
+                            (
+                                select m.msg_id + 0 as msg_id, m.msg_id as key
+                                from pgmq.%1$I m
+                                where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= $1 and m.msg_id >= $3
+                                order by m.msg_id
+                            )
+                            union all
+                            (select d.msg_id, d.key from unnest($4, $5) as d (msg_id, key) order by d.key)
+                            order by key
+                        ) c
+                        cross join lateral (
+                            select m.msg_id
+                            from pgmq.%1$I m
+                            where m.msg_id = c.msg_id and m.vt <= $1
+                            for update skip locked
+                        ) m
+                        order by c.key
+                        limit $2
+                    ))
+                    returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+                )
+                select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+                from claimed m
+                order by m.msg_id
             $sql$, 'q_' || v_name)
             using v_ts, p_qty, -9223372036854775808, v_due, v_keys, v_ts + make_interval(secs => p_vt);
         end if;
@@ -2821,30 +2831,59 @@ begin
             coalesce(to_timestamp(nullif(pg_sequence_last_value(%23$L::regclass), 0) / 1e6::float8), '-infinity') as since,
             pg_sequence_last_value(%24$L::regclass) as walk
     ) f;
-    return query
-    update pgmq.%1$I m
-    set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
-    where m.msg_id = any(array(
-        select m.msg_id
-        from pgmq.%1$I m
-        where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
-            and m.vt <= v_ts
-            and m.msg_id >= v_from
-            and v_plain
-            and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
-        order by m.msg_id
-        limit $2
-        for update skip locked
-    ))
-    returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+    if $2 = 1 then
+        return query
+        update pgmq.%1$I m
+        set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
+        where m.msg_id = any(array(
+            select m.msg_id
+            from pgmq.%1$I m
+            where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
+                and m.vt <= v_ts
+                and m.msg_id >= v_from
+                and v_plain
+                and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
+            order by m.msg_id
+            limit $2
+            for update skip locked
+        ))
+        returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+    else
+        return query
+        with claimed as (
+            update pgmq.%1$I m
+            set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
+            where m.msg_id = any(array(
+                select m.msg_id
+                from pgmq.%1$I m
+                where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
+                    and m.vt <= v_ts
+                    and m.msg_id >= v_from
+                    and v_plain
+                    and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
+                order by m.msg_id
+                limit $2
+                for update skip locked
+            ))
+            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+        )
+        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+        from claimed m
+        order by m.msg_id;
+    end if;
     if not found then
         v_due := pgqueue.%7$I(v_ts, v_ts + $1 * interval '1 second', $2);
         if v_due <> '{}' then
             return query
-            update pgmq.%1$I m
-            set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
-            where m.msg_id = any(v_due)
-            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+            with claimed as (
+                update pgmq.%1$I m
+                set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
+                where m.msg_id = any(v_due)
+                returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+            )
+            select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+            from claimed m
+            order by m.msg_id;
         end if;
     end if;
 end
@@ -2902,21 +2941,26 @@ begin
     loop
         v_left := $2 - v_count;
         return query
-        update pgmq.%1$I m
-        set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
-        where m.msg_id between v_from and v_to and m.msg_id = any(array(
-            select m.msg_id
-            from pgmq.%1$I m
-            where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
-                and m.vt <= v_ts
-                and m.msg_id between v_from and v_to
-                and v_plain
-                and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
-            order by m.msg_id
-            limit v_left
-            for update skip locked
-        ))
-        returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+        with claimed as (
+            update pgmq.%1$I m
+            set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
+            where m.msg_id between v_from and v_to and m.msg_id = any(array(
+                select m.msg_id
+                from pgmq.%1$I m
+                where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
+                    and m.vt <= v_ts
+                    and m.msg_id between v_from and v_to
+                    and v_plain
+                    and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
+                order by m.msg_id
+                limit v_left
+                for update skip locked
+            ))
+            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+        )
+        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+        from claimed m
+        order by m.msg_id;
         get diagnostics v_rows = row_count;
         v_count := v_count + v_rows;
         exit when v_count = 0 or v_rows = v_left or v_to >= pgqueue._last_id(%25$L);
@@ -2928,10 +2972,15 @@ begin
         if v_due <> '{}' then
             select min(d.msg_id), max(d.msg_id) into v_from, v_to from unnest(v_due) as d (msg_id);
             return query
-            update pgmq.%1$I m
-            set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
-            where m.msg_id between v_from and v_to and m.msg_id = any(v_due)
-            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+            with claimed as (
+                update pgmq.%1$I m
+                set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
+                where m.msg_id between v_from and v_to and m.msg_id = any(v_due)
+                returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+            )
+            select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+            from claimed m
+            order by m.msg_id;
         end if;
     end if;
 end
@@ -3016,30 +3065,59 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
             coalesce(to_timestamp(nullif(pg_sequence_last_value(%23$L::regclass), 0) / 1e6::float8), '-infinity') as since,
             pg_sequence_last_value(%24$L::regclass) as walk
     ) f;
-    return query
-    update pgmq.%1$I m
-    set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
-    where m.msg_id = any(array(
-        select m.msg_id
-        from pgmq.%1$I m
-        where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
-            and m.vt <= v_ts
-            and m.msg_id >= v_from
-            and v_plain
-            and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
-        order by m.msg_id
-        limit $2
-        for update skip locked
-    ))
-    returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+    if $2 = 1 then
+        return query
+        update pgmq.%1$I m
+        set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
+        where m.msg_id = any(array(
+            select m.msg_id
+            from pgmq.%1$I m
+            where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
+                and m.vt <= v_ts
+                and m.msg_id >= v_from
+                and v_plain
+                and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
+            order by m.msg_id
+            limit $2
+            for update skip locked
+        ))
+        returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+    else
+        return query
+        with claimed as (
+            update pgmq.%1$I m
+            set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
+            where m.msg_id = any(array(
+                select m.msg_id
+                from pgmq.%1$I m
+                where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
+                    and m.vt <= v_ts
+                    and m.msg_id >= v_from
+                    and v_plain
+                    and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
+                order by m.msg_id
+                limit $2
+                for update skip locked
+            ))
+            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+        )
+        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+        from claimed m
+        order by m.msg_id;
+    end if;
     if not found then
         v_due := pgqueue.%7$I(v_ts, v_ts + $1 * interval '1 second', $2);
         if v_due <> '{}' then
             return query
-            update pgmq.%1$I m
-            set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
-            where m.msg_id = any(v_due)
-            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+            with claimed as (
+                update pgmq.%1$I m
+                set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
+                where m.msg_id = any(v_due)
+                returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+            )
+            select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+            from claimed m
+            order by m.msg_id;
         end if;
     end if;
 end
@@ -3140,21 +3218,26 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
     loop
         v_left := $2 - v_count;
         return query
-        update pgmq.%1$I m
-        set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
-        where m.msg_id between v_from and v_to and m.msg_id = any(array(
-            select m.msg_id
-            from pgmq.%1$I m
-            where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
-                and m.vt <= v_ts
-                and m.msg_id between v_from and v_to
-                and v_plain
-                and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
-            order by m.msg_id
-            limit v_left
-            for update skip locked
-        ))
-        returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+        with claimed as (
+            update pgmq.%1$I m
+            set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
+            where m.msg_id between v_from and v_to and m.msg_id = any(array(
+                select m.msg_id
+                from pgmq.%1$I m
+                where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
+                    and m.vt <= v_ts
+                    and m.msg_id between v_from and v_to
+                    and v_plain
+                    and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
+                order by m.msg_id
+                limit v_left
+                for update skip locked
+            ))
+            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+        )
+        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+        from claimed m
+        order by m.msg_id;
         get diagnostics v_rows = row_count;
         v_count := v_count + v_rows;
         exit when v_count = 0 or v_rows = v_left or v_to >= pgqueue._last_id(%25$L);
@@ -3166,10 +3249,15 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
         if v_due <> '{}' then
             select min(d.msg_id), max(d.msg_id) into v_from, v_to from unnest(v_due) as d (msg_id);
             return query
-            update pgmq.%1$I m
-            set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
-            where m.msg_id between v_from and v_to and m.msg_id = any(v_due)
-            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+            with claimed as (
+                update pgmq.%1$I m
+                set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
+                where m.msg_id between v_from and v_to and m.msg_id = any(v_due)
+                returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+            )
+            select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+            from claimed m
+            order by m.msg_id;
         end if;
     end if;
 end
@@ -3239,28 +3327,56 @@ begin
             coalesce(to_timestamp(nullif(pg_sequence_last_value(%23$L::regclass), 0) / 1e6::float8), '-infinity') as since,
             pg_sequence_last_value(%24$L::regclass) as walk
     ) f;
-    return query
-    delete from pgmq.%1$I m
-    where m.msg_id = any(array(
-        select m.msg_id
-        from pgmq.%1$I m
-        where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
-            and m.vt <= v_ts
-            and m.msg_id >= v_from
-            and v_plain
-            and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
-        order by m.msg_id
-        limit $1
-        for update skip locked
-    ))
-    returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+    if $1 = 1 then
+        return query
+        delete from pgmq.%1$I m
+        where m.msg_id = any(array(
+            select m.msg_id
+            from pgmq.%1$I m
+            where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
+                and m.vt <= v_ts
+                and m.msg_id >= v_from
+                and v_plain
+                and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
+            order by m.msg_id
+            limit $1
+            for update skip locked
+        ))
+        returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+    else
+        return query
+        with claimed as (
+            delete from pgmq.%1$I m
+            where m.msg_id = any(array(
+                select m.msg_id
+                from pgmq.%1$I m
+                where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
+                    and m.vt <= v_ts
+                    and m.msg_id >= v_from
+                    and v_plain
+                    and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
+                order by m.msg_id
+                limit $1
+                for update skip locked
+            ))
+            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+        )
+        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+        from claimed m
+        order by m.msg_id;
+    end if;
     if not found then
         v_due := pgqueue.%7$I(v_ts, null, $1);
         if v_due <> '{}' then
             return query
-            delete from pgmq.%1$I m
-            where m.msg_id = any(v_due)
-            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+            with claimed as (
+                delete from pgmq.%1$I m
+                where m.msg_id = any(v_due)
+                returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+            )
+            select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+            from claimed m
+            order by m.msg_id;
         end if;
     end if;
 end
@@ -3317,20 +3433,25 @@ begin
     loop
         v_left := $1 - v_count;
         return query
-        delete from pgmq.%1$I m
-        where m.msg_id between v_from and v_to and m.msg_id = any(array(
-            select m.msg_id
-            from pgmq.%1$I m
-            where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
-                and m.vt <= v_ts
-                and m.msg_id between v_from and v_to
-                and v_plain
-                and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
-            order by m.msg_id
-            limit v_left
-            for update skip locked
-        ))
-        returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+        with claimed as (
+            delete from pgmq.%1$I m
+            where m.msg_id between v_from and v_to and m.msg_id = any(array(
+                select m.msg_id
+                from pgmq.%1$I m
+                where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
+                    and m.vt <= v_ts
+                    and m.msg_id between v_from and v_to
+                    and v_plain
+                    and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
+                order by m.msg_id
+                limit v_left
+                for update skip locked
+            ))
+            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+        )
+        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+        from claimed m
+        order by m.msg_id;
         get diagnostics v_rows = row_count;
         v_count := v_count + v_rows;
         exit when v_count = 0 or v_rows = v_left or v_to >= pgqueue._last_id(%25$L);
@@ -3342,9 +3463,14 @@ begin
         if v_due <> '{}' then
             select min(d.msg_id), max(d.msg_id) into v_from, v_to from unnest(v_due) as d (msg_id);
             return query
-            delete from pgmq.%1$I m
-            where m.msg_id between v_from and v_to and m.msg_id = any(v_due)
-            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+            with claimed as (
+                delete from pgmq.%1$I m
+                where m.msg_id between v_from and v_to and m.msg_id = any(v_due)
+                returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+            )
+            select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+            from claimed m
+            order by m.msg_id;
         end if;
     end if;
 end
@@ -4142,7 +4268,10 @@ begin
         where c.oid = to_regclass(format('pgmq.%I', 'q_' || v_name)) and c.relkind in ('r', 'p')
             and pg_relation_is_updatable(c.oid, false) > 0
     ) then
-        raise undefined_table using message = format('queue "%s" does not exist', p_queue_name);
+        -- The detail in pgmq's words: clients look for them.
+        raise undefined_table using
+            message = format('queue "%s" does not exist', p_queue_name),
+            detail = format('relation "pgmq.q_%s" does not exist', v_name);
     end if;
     return v_name;
 end
@@ -4643,6 +4772,8 @@ begin
         select from pg_catalog.pg_trigger t
         where t.tgrelid = format('pgmq.%I', v_table)::regclass
             and t.tgname = 'trigger_notify_queue_insert_listeners'
+            and t.tgfoid = 'pgmq.notify_queue_listeners()'::regprocedure
+            and t.tgenabled <> 'D'
             and t.tginitdeferred
             and t.tgargs = convert_to(p_queue_name, getdatabaseencoding()) || '\x00'::bytea
     ) then
@@ -5051,7 +5182,7 @@ begin
         raise invalid_row_count_in_limit_clause using message = 'LIMIT must not be negative';
     end if;
     return query execute format($sql$
-        with leased as (
+        with claimed as (
             update pgmq.%1$I m
             set vt = $2, read_ct = m.read_ct + 1, last_read_at = $1
             where m.msg_id = any(array(
@@ -5065,7 +5196,7 @@ begin
             returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
         )
         select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-        from leased m
+        from claimed m
         order by m.msg_id
     $sql$, 'q_' || v_name)
     using v_ts, v_ts + make_interval(secs => p_vt), p_qty, p_conditional;
@@ -5825,30 +5956,59 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
             coalesce(to_timestamp(nullif(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0) / 1e6::float8), '-infinity') as since,
             pg_sequence_last_value('pgqueue."orders$walk"'::regclass) as walk
     ) f;
-    return query
-    update pgmq.q_orders m
-    set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
-    where m.msg_id = any(array(
-        select m.msg_id
-        from pgmq.q_orders m
-        where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
-            and m.vt <= v_ts
-            and m.msg_id >= v_from
-            and v_plain
-            and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
-        order by m.msg_id
-        limit $2
-        for update skip locked
-    ))
-    returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+    if $2 = 1 then
+        return query
+        update pgmq.q_orders m
+        set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
+        where m.msg_id = any(array(
+            select m.msg_id
+            from pgmq.q_orders m
+            where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
+                and m.vt <= v_ts
+                and m.msg_id >= v_from
+                and v_plain
+                and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
+            order by m.msg_id
+            limit $2
+            for update skip locked
+        ))
+        returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+    else
+        return query
+        with claimed as (
+            update pgmq.q_orders m
+            set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
+            where m.msg_id = any(array(
+                select m.msg_id
+                from pgmq.q_orders m
+                where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
+                    and m.vt <= v_ts
+                    and m.msg_id >= v_from
+                    and v_plain
+                    and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
+                order by m.msg_id
+                limit $2
+                for update skip locked
+            ))
+            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+        )
+        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+        from claimed m
+        order by m.msg_id;
+    end if;
     if not found then
         v_due := pgqueue."orders$due"(v_ts, v_ts + $1 * interval '1 second', $2);
         if v_due <> '{}' then
             return query
-            update pgmq.q_orders m
-            set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
-            where m.msg_id = any(v_due)
-            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+            with claimed as (
+                update pgmq.q_orders m
+                set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
+                where m.msg_id = any(v_due)
+                returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+            )
+            select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+            from claimed m
+            order by m.msg_id;
         end if;
     end if;
 end
@@ -6194,28 +6354,56 @@ begin
             coalesce(to_timestamp(nullif(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0) / 1e6::float8), '-infinity') as since,
             pg_sequence_last_value('pgqueue."orders$walk"'::regclass) as walk
     ) f;
-    return query
-    delete from pgmq.q_orders m
-    where m.msg_id = any(array(
-        select m.msg_id
-        from pgmq.q_orders m
-        where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
-            and m.vt <= v_ts
-            and m.msg_id >= v_from
-            and v_plain
-            and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
-        order by m.msg_id
-        limit $1
-        for update skip locked
-    ))
-    returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+    if $1 = 1 then
+        return query
+        delete from pgmq.q_orders m
+        where m.msg_id = any(array(
+            select m.msg_id
+            from pgmq.q_orders m
+            where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
+                and m.vt <= v_ts
+                and m.msg_id >= v_from
+                and v_plain
+                and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
+            order by m.msg_id
+            limit $1
+            for update skip locked
+        ))
+        returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+    else
+        return query
+        with claimed as (
+            delete from pgmq.q_orders m
+            where m.msg_id = any(array(
+                select m.msg_id
+                from pgmq.q_orders m
+                where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
+                    and m.vt <= v_ts
+                    and m.msg_id >= v_from
+                    and v_plain
+                    and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
+                order by m.msg_id
+                limit $1
+                for update skip locked
+            ))
+            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+        )
+        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+        from claimed m
+        order by m.msg_id;
+    end if;
     if not found then
         v_due := pgqueue."orders$due"(v_ts, null, $1);
         if v_due <> '{}' then
             return query
-            delete from pgmq.q_orders m
-            where m.msg_id = any(v_due)
-            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+            with claimed as (
+                delete from pgmq.q_orders m
+                where m.msg_id = any(v_due)
+                returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+            )
+            select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+            from claimed m
+            order by m.msg_id;
         end if;
     end if;
 end
@@ -6262,30 +6450,59 @@ begin
             coalesce(to_timestamp(nullif(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0) / 1e6::float8), '-infinity') as since,
             pg_sequence_last_value('pgqueue."orders$walk"'::regclass) as walk
     ) f;
-    return query
-    update pgmq.q_orders m
-    set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
-    where m.msg_id = any(array(
-        select m.msg_id
-        from pgmq.q_orders m
-        where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
-            and m.vt <= v_ts
-            and m.msg_id >= v_from
-            and v_plain
-            and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
-        order by m.msg_id
-        limit $2
-        for update skip locked
-    ))
-    returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+    if $2 = 1 then
+        return query
+        update pgmq.q_orders m
+        set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
+        where m.msg_id = any(array(
+            select m.msg_id
+            from pgmq.q_orders m
+            where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
+                and m.vt <= v_ts
+                and m.msg_id >= v_from
+                and v_plain
+                and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
+            order by m.msg_id
+            limit $2
+            for update skip locked
+        ))
+        returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+    else
+        return query
+        with claimed as (
+            update pgmq.q_orders m
+            set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
+            where m.msg_id = any(array(
+                select m.msg_id
+                from pgmq.q_orders m
+                where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
+                    and m.vt <= v_ts
+                    and m.msg_id >= v_from
+                    and v_plain
+                    and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
+                order by m.msg_id
+                limit $2
+                for update skip locked
+            ))
+            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+        )
+        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+        from claimed m
+        order by m.msg_id;
+    end if;
     if not found then
         v_due := pgqueue."orders$due"(v_ts, v_ts + $1 * interval '1 second', $2);
         if v_due <> '{}' then
             return query
-            update pgmq.q_orders m
-            set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
-            where m.msg_id = any(v_due)
-            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
+            with claimed as (
+                update pgmq.q_orders m
+                set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
+                where m.msg_id = any(v_due)
+                returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+            )
+            select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+            from claimed m
+            order by m.msg_id;
         end if;
     end if;
 end

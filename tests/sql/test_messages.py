@@ -7,6 +7,7 @@ import threading
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+import psycopg
 import pytest
 
 from tests.databases import Database
@@ -57,6 +58,9 @@ ON_NOPE = [
 def test_an_unknown_queue_is_one_error(shared: Connection, call: str) -> None:
     """case 39"""
     assert outcome(shared, f"select pgmq.{call}") == ("42P01", 'queue "nope" does not exist')
+    with pytest.raises(psycopg.Error) as refused:
+        do(shared, f"select pgmq.{call}")
+    assert refused.value.diag.message_detail == 'relation "pgmq.q_nope" does not exist', "pgmq's words"
 
 
 @pytest.mark.parametrize("call", ["bind_topic('a', 'nope')", "enable_notify_insert('nope')"])
@@ -349,6 +353,19 @@ def test_pop_takes_several(house: Database, conn: Connection) -> None:
         thread.join(30)
     rest = column(conn, "select msg_id from pgmq.pop('q', 1000)")  # what two readers held from each other
     assert sorted(popped + rest) == list(range(4, 406))
+
+
+@pytest.mark.parametrize("index", ["msg_id desc", "vt, msg_id desc", "(message ->> 'k'), vt, msg_id"])
+def test_messages_come_by_id_whatever_index_there_is(conn: Connection, index: str) -> None:
+    do(conn, f"create index on pgmq.q_q ({index})")
+    send(conn, 12)
+    do(conn, "analyze pgmq.q_q")
+    assert read(conn, 0, 4) == [1, 2, 3, 4], "ready"
+    assert read(conn, 0, 4) == [1, 2, 3, 4], "leases that have ended"
+    assert column(conn, "select msg_id from pgmq.read('q', 0, 4, '{}')") == [1, 2, 3, 4]
+    assert column(conn, "select msg_id from pgmq.pop('q', 4)") == [1, 2, 3, 4]
+    assert column(conn, "select msg_id from pgmq.pop('q', 4)") == [5, 6, 7, 8]
+    assert column(conn, "select msg_id from pgqueue.fetch('q', 30, 4)") == [9, 10, 11, 12]
 
 
 def test_a_batch_pages_by_id(conn: Connection) -> None:

@@ -55,6 +55,13 @@ def test_the_throttle_lets_the_first_through_and_few_after(conn: Connection, lis
     assert 1 <= len(heard(listener)) <= 5
 
 
+def test_enabling_switches_a_disabled_trigger_on(conn: Connection, listener: Connection) -> None:
+    trigger = "trigger trigger_notify_queue_insert_listeners"
+    do(conn, f"alter table pgmq.q_q disable {trigger}")
+    do(conn, "select pgmq.enable_notify_insert('q', 0); select pgmq.send('q', '1')")
+    assert heard(listener, 10, 1) == ["pgmq.q_q.INSERT"]
+
+
 def test_the_list_follows_each_step(conn: Connection) -> None:
     """case 43"""
     throttles = "select queue_name, throttle_interval_ms from pgmq.list_notify_insert_throttles()"
