@@ -399,7 +399,6 @@ declare
     v_ts timestamptz := clock_timestamp();
     v_most bigint := 33 + p_qty::bigint;
     v_due bigint[];
-    v_keys bigint[];
     v_found bigint;
 begin
     loop
@@ -414,14 +413,6 @@ begin
         $sql$, 'q_' || v_name)
         into v_due
         using v_ts, '-infinity'::timestamptz, v_most;
-        v_keys := case
-            when cardinality(v_due) < v_most then v_due
-            else array(
-                select max(d.msg_id) over (order by d.place)
-                from unnest(v_due) with ordinality as d (msg_id, place)
-                order by d.place
-            )
-        end;
         if p_pop then
             return query execute format($sql$
                 with claimed as (
@@ -436,7 +427,7 @@ begin
                                 order by key
                             )
                             union all
-                            (select msg_id, key from unnest($4, $5) as d (msg_id, key) order by key)
+                            (select msg_id, key from unnest($4, pgqueue._due_keys($4, $5)) as d (msg_id, key) order by key)
                             order by key
                         ) c
                         cross join lateral (
@@ -454,7 +445,7 @@ begin
                 from claimed
                 order by msg_id
             $sql$, 'q_' || v_name)
-            using v_ts, p_qty, -9223372036854775808, v_due, v_keys;
+            using v_ts, p_qty, -9223372036854775808, v_due, v_most;
         else
             return query execute format($sql$
                 with claimed as (
@@ -470,7 +461,7 @@ begin
                                 order by key
                             )
                             union all
-                            (select msg_id, key from unnest($4, $5) as d (msg_id, key) order by key)
+                            (select msg_id, key from unnest($4, pgqueue._due_keys($4, $5)) as d (msg_id, key) order by key)
                             order by key
                         ) c
                         cross join lateral (
@@ -488,7 +479,7 @@ begin
                 from claimed
                 order by msg_id
             $sql$, 'q_' || v_name)
-            using v_ts, p_qty, -9223372036854775808, v_due, v_keys, v_ts + make_interval(secs => p_vt);
+            using v_ts, p_qty, -9223372036854775808, v_due, v_most, v_ts + make_interval(secs => p_vt);
         end if;
         get diagnostics v_found = row_count;
         exit when v_found > 0 or p_qty = 0 or v_most is null or cardinality(v_due) < v_most;
@@ -712,19 +703,15 @@ as $$
     from (values
         ('send', false, null, $text$
 create or replace function pgqueue.%3$I(
-    msg jsonb, headers jsonb default null, delay timestamptz default null
+    msg jsonb, headers jsonb default null, delay timestamptz default null, out v_msg_id bigint
 )
-returns bigint
 language plpgsql volatile parallel unsafe
 as $body$
 -- Sends one message, visible from delay on; null means now.
-declare
-    v_msg_id bigint;
 begin
     insert into pgmq.%1$I (vt, message, headers)
     values (coalesce(delay, now()), msg, headers)
     returning msg_id into v_msg_id;
-    return v_msg_id;
 end
 $body$;
 $text$),
@@ -747,74 +734,51 @@ end
 $body$;
 $text$),
         ('floor', false, null, $text$
-create or replace function pgqueue.%5$I(v_ts timestamptz)
-returns bigint
+create or replace function pgqueue.%5$I(
+    v_ts timestamptz, v_qty integer, out v_from bigint, out v_since timestamptz
+)
 language plpgsql volatile parallel unsafe
 set enable_seqscan = off
 set enable_bitmapscan = off
 set jit = off
 set plan_cache_mode = force_generic_plan
 as $body$
--- Looks up where live rows begin in the two indexes, so that reads need not walk dead rows while an old snapshot keeps
--- them. Once a second from the start, else from the last floor on. The floor is the lowest row visible, locked or not.
--- Gives null where the floor must not be used. Sequences: shared by all sessions, and no rollback touches them.
+-- Where live rows begin in the two indexes, so that reads need not walk dead rows while an old snapshot keeps them. Looked up
+-- anew if it is this read's turn: once a second from the start, else from the last floor on. Kept in sequences: shared by all
+-- sessions, and no rollback touches them. What needs no table of the queue's is done in functions that all queues share.
 declare
-    -- A transaction that has written sees messages that it took as gone, and may still roll back: it raises the floor only
-    -- where that saves a long walk.
-    v_clean boolean := pg_current_xact_id_if_assigned() is null;
-    v_us bigint := (date_part('epoch', v_ts) * 1000000)::bigint;
-    v_walk bigint := pg_sequence_last_value(%24$L::regclass);
-    v_full boolean := v_walk is null or (v_us - v_walk) / 1000000 <> 0;
-    v_floor bigint := coalesce(pg_sequence_last_value(%22$L::regclass), 0);
-    v_floor_us bigint := coalesce(pg_sequence_last_value(%23$L::regclass), 0);
-    v_msg_id bigint;
-    v_vt timestamptz;
-    -- Nothing that is leased or delayed from now on, for a second or more, is due before this.
-    v_ahead timestamptz := v_ts + interval '0.9 seconds';
-    v_size bigint;
-    v_vt_us bigint;
-    v_may_rise boolean;
+    v_turn boolean;
+    v_walk bigint;
+    v_clean boolean;
 begin
-    if current_setting('transaction_isolation') <> 'read committed' then
-        -- Its snapshot may be old: it neither moves the floor nor claims the walk.
-        return case when not v_full then v_walk end;
+    select f.from_id, f.since, f.is_turn, f.walk, f.is_clean into v_from, v_since, v_turn, v_walk, v_clean
+    from pgqueue._floor(%22$L::regclass, %23$L::regclass, %24$L::regclass, v_ts, v_qty) f;
+    if v_turn then
+        select f.from_id, f.since into v_from, v_since
+        from pgqueue._move_floor(
+            %25$L,
+            %22$L::regclass,
+            %23$L::regclass,
+            %24$L::regclass,
+            v_ts,
+            v_walk,
+            v_clean,
+            (
+                select msg_id
+                from pgmq.%1$I
+                where isfinite(vt) and vt - enqueued_at < interval '1 second' and msg_id >= v_from
+                order by msg_id
+                limit 1
+            ),
+            (
+                select vt
+                from pgmq.%1$I
+                where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= v_since and vt <= v_ts + interval '0.9 seconds'
+                order by vt
+                limit 1
+            )
+        ) f;
     end if;
-    if v_full and v_walk is not null then
-        perform setval(%24$L::regclass, v_us);
-    end if;
-    select m.msg_id into v_msg_id
-    from pgmq.%1$I m
-    where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.msg_id >= case when v_full then -9223372036854775808 else v_floor end
-    order by m.msg_id
-    limit 1;
-    select m.vt, pg_relation_size(m.tableoid) into v_vt, v_size
-    from pgmq.%1$I m
-    where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second')
-        and m.vt >= case when v_full or v_floor_us = 0 then '-infinity' else to_timestamp(v_floor_us / 1000000.0) end
-        and m.vt <= v_ahead
-    order by m.vt
-    limit 1;
-    v_vt := coalesce(v_vt, v_ahead);
-    v_vt_us := case when v_vt > to_timestamp(0) then date_part('epoch', v_vt) * 1000000 - 1000 else 0 end;
-    if v_walk is null then
-        -- Not in use yet: begin once it pays, when 256 ids lie before the first ready row, or the table has 64 pages.
-        if not v_clean or coalesce(v_msg_id, 0) < 256 and coalesce(v_size, 0) < 524288 then
-            return null;
-        end if;
-        perform setval(%22$L::regclass, v_msg_id), setval(%23$L::regclass, v_vt_us), setval(%24$L::regclass, v_us);
-        return v_us;
-    end if;
-    -- Not above what another's full walk has found meanwhile.
-    v_may_rise := (v_clean or v_msg_id / 2 - v_floor / 2 > 500)
-        and pg_sequence_last_value(%24$L::regclass) = case when v_full then v_us else v_walk end;
-    if v_msg_id < v_floor or v_msg_id > v_floor and v_may_rise then
-        perform setval(%22$L::regclass, v_msg_id);
-    end if;
-    -- It rises by a tenth of a second at least: each time is a record in the WAL.
-    if v_vt_us < v_floor_us or v_vt_us > v_floor_us + 100000 and v_may_rise then
-        perform setval(%23$L::regclass, v_vt_us);
-    end if;
-    return v_us;
 end
 $body$;
 $text$),
@@ -842,9 +806,8 @@ $body$;
 $text$),
         ('due', false, null, $text$
 create or replace function pgqueue.%7$I(
-    v_ts timestamptz, v_until timestamptz, v_qty integer
+    v_ts timestamptz, v_until timestamptz, v_qty integer, out v_ids bigint[]
 )
-returns bigint[]
 language plpgsql volatile parallel unsafe
 set enable_seqscan = off
 set enable_bitmapscan = off
@@ -859,25 +822,12 @@ as $body$
 -- are merged with the ready ones by id as long as that is all of them; they are never rewritten. A read that finds nothing
 -- has looked everywhere: what lies below the floor comes now, not in a second.
 declare
-    v_walk bigint;
     v_from bigint;
     v_since timestamptz;
     v_most bigint := 33 + v_qty::bigint;
     v_due bigint[];
-    v_keys bigint[];
-    v_ids bigint[];
 begin
-    v_walk := pg_sequence_last_value(%24$L::regclass);
-    if (((date_part('epoch', v_ts) * 1000000)::bigint & 255) < v_qty or ((date_part('epoch', v_ts) * 1000000)::bigint - v_walk) / 1000000 <> 0) is true then
-        v_walk := pgqueue.%5$I(v_ts);
-    end if;
-    if v_walk is null then
-        v_from := -9223372036854775808;
-        v_since := '-infinity';
-    else
-        v_from := coalesce(pg_sequence_last_value(%22$L::regclass), -9223372036854775808);
-        v_since := coalesce(to_timestamp(nullif(pg_sequence_last_value(%23$L::regclass), 0) / 1e6::float8), '-infinity');
-    end if;
+    select f.v_from, f.v_since into v_from, v_since from pgqueue.%5$I(v_ts, v_qty) f;
     loop
         v_due := array(
             select msg_id
@@ -886,14 +836,6 @@ begin
             order by vt
             limit v_most
         );
-        v_keys := case
-            when cardinality(v_due) < v_most then v_due
-            else array(
-                select max(d.msg_id) over (order by d.place)
-                from unnest(v_due) with ordinality as d (msg_id, place)
-                order by d.place
-            )
-        end;
         v_ids := array(
             select m.msg_id
             from (
@@ -904,7 +846,7 @@ begin
                     order by key
                 )
                 union all
-                (select msg_id, key from unnest(v_due, v_keys) as d (msg_id, key) order by key)
+                (select msg_id, key from unnest(v_due, pgqueue._due_keys(v_due, v_most)) as d (msg_id, key) order by key)
                 order by key
             ) c
             cross join lateral (
@@ -920,8 +862,7 @@ begin
         if cardinality(v_due) >= v_most then
             -- Others hold all of them.
             v_most := v_most * 8;
-        elsif v_walk is not null then
-            v_walk := null;
+        elsif (v_from > -9223372036854775808 or v_since > '-infinity') then
             v_from := -9223372036854775808;
             v_since := '-infinity';
         else
@@ -931,7 +872,6 @@ begin
     if v_until <= v_ts and pg_sequence_last_value(%24$L::regclass) is not null then
         perform pgqueue.%6$I(v_ids, v_until);
     end if;
-    return v_ids;
 end
 $body$;
 $text$),
@@ -1845,7 +1785,6 @@ as $body$
 declare
     p_qty alias for $2;
     v_ts timestamptz := clock_timestamp();
-    v_walk bigint;
     v_from bigint;
     v_since timestamptz;
     v_until timestamptz := v_ts + $1 * interval '1 second';
@@ -1855,22 +1794,11 @@ declare
     v_missing integer;
 begin
     perform from pgmq.%1$I where false;
-    v_walk := pg_sequence_last_value(%24$L::regclass);
-    if (((date_part('epoch', v_ts) * 1000000)::bigint & 255) < p_qty or ((date_part('epoch', v_ts) * 1000000)::bigint - v_walk) / 1000000 <> 0) is true then
-        v_walk := pgqueue.%5$I(v_ts);
-    end if;
-    if v_walk is null then
-        v_from := -9223372036854775808;
-        v_since := '-infinity';
-    else
-        v_from := coalesce(pg_sequence_last_value(%22$L::regclass), -9223372036854775808);
-        v_since := coalesce(to_timestamp(nullif(pg_sequence_last_value(%23$L::regclass), 0) / 1e6::float8), '-infinity');
-    end if;
+    select f.v_from, f.v_since into v_from, v_since from pgqueue.%5$I(v_ts, p_qty) f;
     while cardinality(v_ids) < p_qty or p_qty < 0 loop
         v_head := pgqueue.%18$I(v_ts, 1, v_from, v_since, v_heads);
         if v_head = '{}' then
-            exit when v_walk is null or v_ids <> '{}';
-            v_walk := null;
+            exit when v_ids <> '{}' or not (v_from > -9223372036854775808 or v_since > '-infinity');
             v_from := -9223372036854775808;
             v_since := '-infinity';
             continue;
@@ -1931,7 +1859,6 @@ as $body$
 declare
     p_qty alias for $2;
     v_ts timestamptz := clock_timestamp();
-    v_walk bigint;
     v_from bigint;
     v_since timestamptz;
     v_until timestamptz := v_ts + $1 * interval '1 second';
@@ -1941,19 +1868,9 @@ begin
         return;
     end if;
     perform from pgmq.%1$I where false;
-    v_walk := pg_sequence_last_value(%24$L::regclass);
-    if (((date_part('epoch', v_ts) * 1000000)::bigint & 255) < p_qty or ((date_part('epoch', v_ts) * 1000000)::bigint - v_walk) / 1000000 <> 0) is true then
-        v_walk := pgqueue.%5$I(v_ts);
-    end if;
-    if v_walk is null then
-        v_from := -9223372036854775808;
-        v_since := '-infinity';
-    else
-        v_from := coalesce(pg_sequence_last_value(%22$L::regclass), -9223372036854775808);
-        v_since := coalesce(to_timestamp(nullif(pg_sequence_last_value(%23$L::regclass), 0) / 1e6::float8), '-infinity');
-    end if;
+    select f.v_from, f.v_since into v_from, v_since from pgqueue.%5$I(v_ts, p_qty) f;
     v_ids := pgqueue.%18$I(v_ts, p_qty, v_from, v_since, '{}');
-    if v_ids = '{}' and v_walk is not null then
+    if v_ids = '{}' and (v_from > -9223372036854775808 or v_since > '-infinity') then
         v_ids := pgqueue.%18$I(v_ts, p_qty, -9223372036854775808, '-infinity', '{}');
     end if;
     v_ids := array(
@@ -2019,26 +1936,15 @@ as $body$
 declare
     p_qty alias for $2;
     v_ts timestamptz := clock_timestamp();
-    v_walk bigint;
     v_from bigint;
     v_since timestamptz;
     v_until timestamptz := v_ts + $1 * interval '1 second';
     v_ids bigint[];
 begin
     perform from pgmq.%1$I where false;
-    v_walk := pg_sequence_last_value(%24$L::regclass);
-    if (((date_part('epoch', v_ts) * 1000000)::bigint & 255) < p_qty or ((date_part('epoch', v_ts) * 1000000)::bigint - v_walk) / 1000000 <> 0) is true then
-        v_walk := pgqueue.%5$I(v_ts);
-    end if;
-    if v_walk is null then
-        v_from := -9223372036854775808;
-        v_since := '-infinity';
-    else
-        v_from := coalesce(pg_sequence_last_value(%22$L::regclass), -9223372036854775808);
-        v_since := coalesce(to_timestamp(nullif(pg_sequence_last_value(%23$L::regclass), 0) / 1e6::float8), '-infinity');
-    end if;
+    select f.v_from, f.v_since into v_from, v_since from pgqueue.%5$I(v_ts, p_qty) f;
     v_ids := pgqueue.%18$I(v_ts, p_qty, v_from, v_since, '{}');
-    if v_ids = '{}' and v_walk is not null then
+    if v_ids = '{}' and (v_from > -9223372036854775808 or v_since > '-infinity') then
         v_ids := pgqueue.%18$I(v_ts, p_qty, -9223372036854775808, '-infinity', '{}');
     end if;
     v_ids := array(select h.msg_id from unnest(v_ids) as h (msg_id) order by h.msg_id);
@@ -2290,6 +2196,25 @@ begin
 end
 $$;
 
+create or replace function pgqueue._due_keys(p_due bigint[], p_most bigint)
+returns bigint[]
+language plpgsql immutable parallel safe
+as $$
+-- The keys by which due messages are merged with ready ones: their ids, so that the order is that of ids, as long as the list
+-- is complete. If there are more, the longest overdue come first, whatever their ids: else high ids would stay at the front
+-- of the index, and each read would walk all that died behind them.
+begin
+    if cardinality(p_due) < p_most then
+        return p_due;
+    end if;
+    return array(
+        select max(d.msg_id) over (order by d.place)
+        from unnest(p_due) with ordinality as d (msg_id, place)
+        order by d.place
+    );
+end
+$$;
+
 create or replace function pgqueue._estimated_rows(p_relation regclass)
 returns bigint
 language sql stable parallel safe
@@ -2408,6 +2333,47 @@ begin
     ) then
         set constraints pgmq.trigger_notify_queue_insert_listeners immediate;
         set constraints pgmq.trigger_notify_queue_insert_listeners deferred;
+    end if;
+end
+$$;
+
+create or replace function pgqueue._floor(
+    p_ids regclass,
+    p_vts regclass,
+    p_walk regclass,
+    p_ts timestamptz,
+    p_qty integer,
+    out from_id bigint,
+    out since timestamptz,
+    out is_turn boolean,
+    out walk bigint,
+    out is_clean boolean
+)
+language plpgsql volatile
+as $$
+-- Where live rows of a queue begin in its two indexes, as far as its sequences know; the start where the floor is not in use.
+-- Also whether it is this read's turn to look anew, from there on: from the start once a second. Such a read claims the full
+-- walk, and walk is then its own; null where the floor is not in use. is_clean says whether its transaction has written: asked
+-- here, since moving a sequence is writing too.
+declare
+    v_full boolean;
+begin
+    is_clean := pg_current_xact_id_if_assigned() is null;
+    walk := pg_sequence_last_value(p_walk);
+    is_turn := (((date_part('epoch', p_ts) * 1000000)::bigint & 255) < p_qty or ((date_part('epoch', p_ts) * 1000000)::bigint - walk) / 1000000 <> 0) is true;
+    v_full := walk is null or is_turn and ((date_part('epoch', p_ts) * 1000000)::bigint - walk) / 1000000 <> 0;
+    if current_setting('transaction_isolation') <> 'read committed' then
+        -- Its snapshot may be old: it neither moves the floor nor claims the walk.
+        is_turn := false;
+    elsif v_full and walk is not null then
+        walk := setval(p_walk, (date_part('epoch', p_ts) * 1000000)::bigint);
+    end if;
+    if v_full then
+        from_id := -9223372036854775808;
+        since := '-infinity';
+    else
+        from_id := coalesce(pg_sequence_last_value(p_ids), -9223372036854775808);
+        since := coalesce(to_timestamp(nullif(pg_sequence_last_value(p_vts), 0) / 1e6::float8), '-infinity');
     end if;
 end
 $$;
@@ -2888,6 +2854,59 @@ begin
     end if;
     v_result.total_messages := coalesce(pg_sequence_last_value(v_sequence), 0);
     return v_result;
+end
+$$;
+
+create or replace function pgqueue._move_floor(
+    p_relation regclass,
+    p_ids regclass,
+    p_vts regclass,
+    p_walk regclass,
+    p_ts timestamptz,
+    p_own_walk bigint,
+    p_clean boolean,
+    p_msg_id bigint,
+    p_vt timestamptz,
+    out from_id bigint,
+    out since timestamptz
+)
+language plpgsql volatile
+as $$
+-- Moves a queue's floor to the lowest ready row and the lowest waiting one that a look has found, locked or not, and says where
+-- it is now. Nothing that is leased or delayed from now on, for a second or more, is due before the moment that stands for no
+-- waiting row.
+declare
+    v_floor bigint := coalesce(pg_sequence_last_value(p_ids), 0);
+    v_floor_us bigint := coalesce(pg_sequence_last_value(p_vts), 0);
+    v_vt timestamptz := coalesce(p_vt, p_ts + interval '0.9 seconds');
+    v_vt_us bigint := case when v_vt > to_timestamp(0) then date_part('epoch', v_vt) * 1000000 - 1000 else 0 end;
+    v_may_rise boolean;
+begin
+    if p_own_walk is not null then
+        -- A transaction that has written sees messages that it took as gone, and may still roll back: it raises the floor only
+        -- where that saves a long walk. Nor does it rise above what another's full walk has found meanwhile.
+        v_may_rise := (p_clean or p_msg_id / 2 - v_floor / 2 > 500) and pg_sequence_last_value(p_walk) = p_own_walk;
+        if p_msg_id < v_floor or p_msg_id > v_floor and v_may_rise then
+            perform setval(p_ids, p_msg_id);
+        end if;
+        -- It rises by a tenth of a second at least: each time is a record in the WAL.
+        if v_vt_us < v_floor_us or v_vt_us > v_floor_us + 100000 and v_may_rise then
+            perform setval(p_vts, v_vt_us);
+        end if;
+    elsif p_clean and (
+        p_msg_id >= 256
+        or pg_relation_size(p_relation) >= 524288
+        or (select max(pg_relation_size(t.relid)) from pg_partition_tree(p_relation) t) >= 524288
+    ) then
+        -- Not in use until it pays: when 256 ids lie before the first ready row, or a table has 64 pages.
+        perform setval(p_ids, p_msg_id), setval(p_vts, v_vt_us), setval(p_walk, (date_part('epoch', p_ts) * 1000000)::bigint);
+    else
+        from_id := -9223372036854775808;
+        since := '-infinity';
+        return;
+    end if;
+    from_id := coalesce(pg_sequence_last_value(p_ids), -9223372036854775808);
+    since := coalesce(to_timestamp(nullif(pg_sequence_last_value(p_vts), 0) / 1e6::float8), '-infinity');
 end
 $$;
 

@@ -2231,96 +2231,87 @@ declare
     v_ts timestamptz := clock_timestamp();
     v_most bigint := 33 + p_qty::bigint;
     v_due bigint[];
-    v_keys bigint[];
     v_found bigint;
 begin
     loop
         execute format($sql$
             select array(
-                select m.msg_id
-                from pgmq.%1$I m
-                where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= $2 and m.vt <= $1
-                order by m.vt
+                select msg_id
+                from pgmq.%1$I
+                where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= $2 and vt <= $1
+                order by vt
                 limit $3
             )
         $sql$, 'q_' || v_name)
         into v_due
         using v_ts, '-infinity'::timestamptz, v_most;
-        v_keys := case
-            when cardinality(v_due) < v_most then v_due
-            else array(
-                select max(d.msg_id) over (order by d.place)
-                from unnest(v_due) with ordinality as d (msg_id, place)
-                order by d.place
-            )
-        end;
         if p_pop then
             return query execute format($sql$
                 with claimed as (
-                    delete from pgmq.%1$I m
-                    where m.msg_id = any(array(
+                    delete from pgmq.%1$I
+                    where msg_id = any(array(
                         select m.msg_id
                         from (
                             (
-                                select m.msg_id + 0 as msg_id, m.msg_id as key
-                                from pgmq.%1$I m
-                                where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= $1 and m.msg_id >= $3
-                                order by m.msg_id
+                                select msg_id + 0 as msg_id, msg_id as key
+                                from pgmq.%1$I
+                                where isfinite(vt) and vt - enqueued_at < interval '1 second' and vt <= $1 and msg_id >= $3
+                                order by key
                             )
                             union all
-                            (select d.msg_id, d.key from unnest($4, $5) as d (msg_id, key) order by d.key)
+                            (select msg_id, key from unnest($4, pgqueue._due_keys($4, $5)) as d (msg_id, key) order by key)
                             order by key
                         ) c
                         cross join lateral (
-                            select m.msg_id
-                            from pgmq.%1$I m
-                            where m.msg_id = c.msg_id and m.vt <= $1
+                            select msg_id
+                            from pgmq.%1$I
+                            where msg_id = c.msg_id and vt <= $1
                             for update skip locked
                         ) m
                         order by c.key
                         limit $2
                     ))
-                    returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+                    returning msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
                 )
-                select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-                from claimed m
-                order by m.msg_id
+                select msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+                from claimed
+                order by msg_id
             $sql$, 'q_' || v_name)
-            using v_ts, p_qty, -9223372036854775808, v_due, v_keys;
+            using v_ts, p_qty, -9223372036854775808, v_due, v_most;
         else
             return query execute format($sql$
                 with claimed as (
-                    update pgmq.%1$I m
-                    set vt = $6, read_ct = m.read_ct + 1, last_read_at = $1
-                    where m.msg_id = any(array(
+                    update pgmq.%1$I
+                    set vt = $6, read_ct = read_ct + 1, last_read_at = $1
+                    where msg_id = any(array(
                         select m.msg_id
                         from (
                             (
-                                select m.msg_id + 0 as msg_id, m.msg_id as key
-                                from pgmq.%1$I m
-                                where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= $1 and m.msg_id >= $3
-                                order by m.msg_id
+                                select msg_id + 0 as msg_id, msg_id as key
+                                from pgmq.%1$I
+                                where isfinite(vt) and vt - enqueued_at < interval '1 second' and vt <= $1 and msg_id >= $3
+                                order by key
                             )
                             union all
-                            (select d.msg_id, d.key from unnest($4, $5) as d (msg_id, key) order by d.key)
+                            (select msg_id, key from unnest($4, pgqueue._due_keys($4, $5)) as d (msg_id, key) order by key)
                             order by key
                         ) c
                         cross join lateral (
-                            select m.msg_id
-                            from pgmq.%1$I m
-                            where m.msg_id = c.msg_id and m.vt <= $1
+                            select msg_id
+                            from pgmq.%1$I
+                            where msg_id = c.msg_id and vt <= $1
                             for update skip locked
                         ) m
                         order by c.key
                         limit $2
                     ))
-                    returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+                    returning msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
                 )
-                select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-                from claimed m
-                order by m.msg_id
+                select msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+                from claimed
+                order by msg_id
             $sql$, 'q_' || v_name)
-            using v_ts, p_qty, -9223372036854775808, v_due, v_keys, v_ts + make_interval(secs => p_vt);
+            using v_ts, p_qty, -9223372036854775808, v_due, v_most, v_ts + make_interval(secs => p_vt);
         end if;
         get diagnostics v_found = row_count;
         exit when v_found > 0 or p_qty = 0 or v_most is null or cardinality(v_due) < v_most;
@@ -2572,19 +2563,15 @@ CREATE FUNCTION pgqueue._compiled_texts(p_grouped boolean, p_by_id boolean) RETU
     from (values
         ('send', false, null, $text$
 create or replace function pgqueue.%3$I(
-    msg jsonb, headers jsonb default null, delay timestamptz default null
+    msg jsonb, headers jsonb default null, delay timestamptz default null, out v_msg_id bigint
 )
-returns bigint
 language plpgsql volatile parallel unsafe
 as $body$
 -- Sends one message, visible from delay on; null means now.
-declare
-    v_msg_id bigint;
 begin
     insert into pgmq.%1$I (vt, message, headers)
     values (coalesce(delay, now()), msg, headers)
     returning msg_id into v_msg_id;
-    return v_msg_id;
 end
 $body$;
 $text$),
@@ -2607,74 +2594,51 @@ end
 $body$;
 $text$),
         ('floor', false, null, $text$
-create or replace function pgqueue.%5$I(v_ts timestamptz)
-returns bigint
+create or replace function pgqueue.%5$I(
+    v_ts timestamptz, v_qty integer, out v_from bigint, out v_since timestamptz
+)
 language plpgsql volatile parallel unsafe
 set enable_seqscan = off
 set enable_bitmapscan = off
 set jit = off
 set plan_cache_mode = force_generic_plan
 as $body$
--- Looks up where live rows begin in the two indexes, so that reads need not walk dead rows while an old snapshot keeps
--- them. Once a second from the start, else from the last floor on. The floor is the lowest row visible, locked or not.
--- Gives null where the floor must not be used. Sequences: shared by all sessions, and no rollback touches them.
+-- Where live rows begin in the two indexes, so that reads need not walk dead rows while an old snapshot keeps them. Looked up
+-- anew if it is this read's turn: once a second from the start, else from the last floor on. Kept in sequences: shared by all
+-- sessions, and no rollback touches them. What needs no table of the queue's is done in functions that all queues share.
 declare
-    -- A transaction that has written sees messages that it took as gone, and may still roll back: it raises the floor only
-    -- where that saves a long walk.
-    v_clean boolean := pg_current_xact_id_if_assigned() is null;
-    v_us bigint := (date_part('epoch', v_ts) * 1000000)::bigint;
-    v_walk bigint := pg_sequence_last_value(%24$L::regclass);
-    v_full boolean := v_walk is null or (v_us - v_walk) / 1000000 <> 0;
-    v_floor bigint := coalesce(pg_sequence_last_value(%22$L::regclass), 0);
-    v_floor_us bigint := coalesce(pg_sequence_last_value(%23$L::regclass), 0);
-    v_msg_id bigint;
-    v_vt timestamptz;
-    -- Nothing that is leased or delayed from now on, for a second or more, is due before this.
-    v_ahead timestamptz := v_ts + interval '0.9 seconds';
-    v_size bigint;
-    v_vt_us bigint;
-    v_may_rise boolean;
+    v_turn boolean;
+    v_walk bigint;
+    v_clean boolean;
 begin
-    if current_setting('transaction_isolation') <> 'read committed' then
-        -- Its snapshot may be old: it neither moves the floor nor claims the walk.
-        return case when not v_full then v_walk end;
+    select f.from_id, f.since, f.is_turn, f.walk, f.is_clean into v_from, v_since, v_turn, v_walk, v_clean
+    from pgqueue._floor(%22$L::regclass, %23$L::regclass, %24$L::regclass, v_ts, v_qty) f;
+    if v_turn then
+        select f.from_id, f.since into v_from, v_since
+        from pgqueue._move_floor(
+            %25$L,
+            %22$L::regclass,
+            %23$L::regclass,
+            %24$L::regclass,
+            v_ts,
+            v_walk,
+            v_clean,
+            (
+                select msg_id
+                from pgmq.%1$I
+                where isfinite(vt) and vt - enqueued_at < interval '1 second' and msg_id >= v_from
+                order by msg_id
+                limit 1
+            ),
+            (
+                select vt
+                from pgmq.%1$I
+                where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= v_since and vt <= v_ts + interval '0.9 seconds'
+                order by vt
+                limit 1
+            )
+        ) f;
     end if;
-    if v_full and v_walk is not null then
-        perform setval(%24$L::regclass, v_us);
-    end if;
-    select m.msg_id into v_msg_id
-    from pgmq.%1$I m
-    where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.msg_id >= case when v_full then -9223372036854775808 else v_floor end
-    order by m.msg_id
-    limit 1;
-    select m.vt, pg_relation_size(m.tableoid) into v_vt, v_size
-    from pgmq.%1$I m
-    where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second')
-        and m.vt >= case when v_full or v_floor_us = 0 then '-infinity' else to_timestamp(v_floor_us / 1000000.0) end
-        and m.vt <= v_ahead
-    order by m.vt
-    limit 1;
-    v_vt := coalesce(v_vt, v_ahead);
-    v_vt_us := case when v_vt > to_timestamp(0) then date_part('epoch', v_vt) * 1000000 - 1000 else 0 end;
-    if v_walk is null then
-        -- Not in use yet: begin once it pays, when 256 ids lie before the first ready row, or the table has 64 pages.
-        if not v_clean or coalesce(v_msg_id, 0) < 256 and coalesce(v_size, 0) < 524288 then
-            return null;
-        end if;
-        perform setval(%22$L::regclass, v_msg_id), setval(%23$L::regclass, v_vt_us), setval(%24$L::regclass, v_us);
-        return v_us;
-    end if;
-    -- Not above what another's full walk has found meanwhile.
-    v_may_rise := (v_clean or v_msg_id / 2 - v_floor / 2 > 500)
-        and pg_sequence_last_value(%24$L::regclass) = case when v_full then v_us else v_walk end;
-    if v_msg_id < v_floor or v_msg_id > v_floor and v_may_rise then
-        perform setval(%22$L::regclass, v_msg_id);
-    end if;
-    -- It rises by a tenth of a second at least: each time is a record in the WAL.
-    if v_vt_us < v_floor_us or v_vt_us > v_floor_us + 100000 and v_may_rise then
-        perform setval(%23$L::regclass, v_vt_us);
-    end if;
-    return v_us;
 end
 $body$;
 $text$),
@@ -2702,9 +2666,8 @@ $body$;
 $text$),
         ('due', false, null, $text$
 create or replace function pgqueue.%7$I(
-    v_ts timestamptz, v_until timestamptz, v_qty integer
+    v_ts timestamptz, v_until timestamptz, v_qty integer, out v_ids bigint[]
 )
-returns bigint[]
 language plpgsql volatile parallel unsafe
 set enable_seqscan = off
 set enable_bitmapscan = off
@@ -2719,58 +2682,37 @@ as $body$
 -- are merged with the ready ones by id as long as that is all of them; they are never rewritten. A read that finds nothing
 -- has looked everywhere: what lies below the floor comes now, not in a second.
 declare
-    v_walk bigint;
     v_from bigint;
     v_since timestamptz;
     v_most bigint := 33 + v_qty::bigint;
     v_due bigint[];
-    v_keys bigint[];
-    v_ids bigint[];
 begin
-    v_walk := pg_sequence_last_value(%24$L::regclass);
-    if (((date_part('epoch', v_ts) * 1000000)::bigint & 255) < v_qty or ((date_part('epoch', v_ts) * 1000000)::bigint - v_walk) / 1000000 <> 0) is true then
-        v_walk := pgqueue.%5$I(v_ts);
-    end if;
-    if v_walk is null then
-        v_from := -9223372036854775808;
-        v_since := '-infinity';
-    else
-        v_from := coalesce(pg_sequence_last_value(%22$L::regclass), -9223372036854775808);
-        v_since := coalesce(to_timestamp(nullif(pg_sequence_last_value(%23$L::regclass), 0) / 1e6::float8), '-infinity');
-    end if;
+    select f.v_from, f.v_since into v_from, v_since from pgqueue.%5$I(v_ts, v_qty) f;
     loop
         v_due := array(
-            select m.msg_id
-            from pgmq.%1$I m
-            where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts
-            order by m.vt
+            select msg_id
+            from pgmq.%1$I
+            where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= v_since and vt <= v_ts
+            order by vt
             limit v_most
         );
-        v_keys := case
-            when cardinality(v_due) < v_most then v_due
-            else array(
-                select max(d.msg_id) over (order by d.place)
-                from unnest(v_due) with ordinality as d (msg_id, place)
-                order by d.place
-            )
-        end;
         v_ids := array(
             select m.msg_id
             from (
                 (
-                    select m.msg_id + 0 as msg_id, m.msg_id as key
-                    from pgmq.%1$I m
-                    where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
-                    order by m.msg_id
+                    select msg_id + 0 as msg_id, msg_id as key
+                    from pgmq.%1$I
+                    where isfinite(vt) and vt - enqueued_at < interval '1 second' and vt <= v_ts and msg_id >= v_from
+                    order by key
                 )
                 union all
-                (select d.msg_id, d.key from unnest(v_due, v_keys) as d (msg_id, key) order by d.key)
+                (select msg_id, key from unnest(v_due, pgqueue._due_keys(v_due, v_most)) as d (msg_id, key) order by key)
                 order by key
             ) c
             cross join lateral (
-                select m.msg_id
-                from pgmq.%1$I m
-                where m.msg_id = c.msg_id and m.vt <= v_ts
+                select msg_id
+                from pgmq.%1$I
+                where msg_id = c.msg_id and vt <= v_ts
                 for update skip locked
             ) m
             order by c.key
@@ -2780,8 +2722,7 @@ begin
         if cardinality(v_due) >= v_most then
             -- Others hold all of them.
             v_most := v_most * 8;
-        elsif v_walk is not null then
-            v_walk := null;
+        elsif (v_from > -9223372036854775808 or v_since > '-infinity') then
             v_from := -9223372036854775808;
             v_since := '-infinity';
         else
@@ -2791,7 +2732,6 @@ begin
     if v_until <= v_ts and pg_sequence_last_value(%24$L::regclass) is not null then
         perform pgqueue.%6$I(v_ids, v_until);
     end if;
-    return v_ids;
 end
 $body$;
 $text$),
@@ -2804,6 +2744,7 @@ set enable_bitmapscan = off
 set jit = off
 set plan_cache_mode = force_generic_plan
 as $body$
+#variable_conflict use_column
 -- Leases up to qty visible messages for vt seconds, in rising order of their ids.
 declare
     v_ts timestamptz;
@@ -2817,10 +2758,10 @@ begin
         not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $2 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
         and $1 > 0
         and (f.since > f.ts or (
-            select m.vt
-            from pgmq.%1$I m
-            where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= f.since and m.vt <= f.ts
-            order by m.vt
+            select vt
+            from pgmq.%1$I
+            where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= f.since and vt <= f.ts
+            order by vt
             limit 1
         ) is null)
     into v_ts, v_from, v_plain
@@ -2831,61 +2772,51 @@ begin
             coalesce(to_timestamp(nullif(pg_sequence_last_value(%23$L::regclass), 0) / 1e6::float8), '-infinity') as since,
             pg_sequence_last_value(%24$L::regclass) as walk
     ) f;
-    if $2 = 1 then
-        return query
-        update pgmq.%1$I m
-        set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
-        where m.msg_id = any(array(
-            select m.msg_id
-            from pgmq.%1$I m
-            where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
-                and m.vt <= v_ts
-                and m.msg_id >= v_from
-                and v_plain
-                and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
-            order by m.msg_id
-            limit $2
-            for update skip locked
-        ))
-        returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
-    else
-        return query
-        with claimed as (
-            update pgmq.%1$I m
-            set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
-            where m.msg_id = any(array(
-                select m.msg_id
-                from pgmq.%1$I m
-                where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
-                    and m.vt <= v_ts
-                    and m.msg_id >= v_from
+    loop
+        if $2 = 1 then
+            return query
+            update pgmq.%1$I
+            set vt = v_ts + $1 * interval '1 second', read_ct = read_ct + 1, last_read_at = v_ts
+            where msg_id = any(coalesce(v_due, array(
+                select msg_id
+                from pgmq.%1$I
+                where isfinite(vt) and vt - enqueued_at < interval '1 second'
+                    and vt <= v_ts
+                    and msg_id >= v_from
                     and v_plain
-                    and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
-                order by m.msg_id
+                    and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
+                order by msg_id
                 limit $2
                 for update skip locked
-            ))
-            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-        )
-        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-        from claimed m
-        order by m.msg_id;
-    end if;
-    if not found then
-        v_due := pgqueue.%7$I(v_ts, v_ts + $1 * interval '1 second', $2);
-        if v_due <> '{}' then
+            )))
+            returning msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers;
+        else
             return query
             with claimed as (
-                update pgmq.%1$I m
-                set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
-                where m.msg_id = any(v_due)
-                returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+                update pgmq.%1$I
+                set vt = v_ts + $1 * interval '1 second', read_ct = read_ct + 1, last_read_at = v_ts
+                where msg_id = any(coalesce(v_due, array(
+                    select msg_id
+                    from pgmq.%1$I
+                    where isfinite(vt) and vt - enqueued_at < interval '1 second'
+                        and vt <= v_ts
+                        and msg_id >= v_from
+                        and v_plain
+                        and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
+                    order by msg_id
+                    limit $2
+                    for update skip locked
+                )))
+                returning msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
             )
-            select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-            from claimed m
-            order by m.msg_id;
+            select msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+            from claimed
+            order by msg_id;
         end if;
-    end if;
+        exit when found or v_due is not null;
+        v_due := pgqueue.%7$I(v_ts, v_ts + $1 * interval '1 second', $2);
+        exit when v_due = '{}';
+    end loop;
 end
 $body$;
 $text$),
@@ -2898,6 +2829,7 @@ set enable_bitmapscan = off
 set jit = off
 set plan_cache_mode = force_generic_plan
 as $body$
+#variable_conflict use_column
 -- Leases up to qty visible messages for vt seconds, in rising order of their ids.
 declare
     v_ts timestamptz;
@@ -2928,13 +2860,13 @@ begin
             coalesce(to_timestamp(nullif(pg_sequence_last_value(%23$L::regclass), 0) / 1e6::float8), '-infinity') as since,
             pg_sequence_last_value(%24$L::regclass) as walk
     ) f
-    left join pgmq.%1$I m on false;
+    left join pgmq.%1$I on false;
     if v_plain and v_since <= v_ts then
         v_plain := (
-            select m.vt
-            from pgmq.%1$I m
-            where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts
-            order by m.vt
+            select vt
+            from pgmq.%1$I
+            where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= v_since and vt <= v_ts
+            order by vt
             limit 1
         ) is null;
     end if;
@@ -2942,25 +2874,25 @@ begin
         v_left := $2 - v_count;
         return query
         with claimed as (
-            update pgmq.%1$I m
-            set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
-            where m.msg_id between v_from and v_to and m.msg_id = any(array(
-                select m.msg_id
-                from pgmq.%1$I m
-                where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
-                    and m.vt <= v_ts
-                    and m.msg_id between v_from and v_to
+            update pgmq.%1$I
+            set vt = v_ts + $1 * interval '1 second', read_ct = read_ct + 1, last_read_at = v_ts
+            where msg_id between v_from and v_to and msg_id = any(array(
+                select msg_id
+                from pgmq.%1$I
+                where isfinite(vt) and vt - enqueued_at < interval '1 second'
+                    and vt <= v_ts
+                    and msg_id between v_from and v_to
                     and v_plain
-                    and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
-                order by m.msg_id
+                    and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
+                order by msg_id
                 limit v_left
                 for update skip locked
             ))
-            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+            returning msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
         )
-        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-        from claimed m
-        order by m.msg_id;
+        select msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+        from claimed
+        order by msg_id;
         get diagnostics v_rows = row_count;
         v_count := v_count + v_rows;
         exit when v_count = 0 or v_rows = v_left or v_to >= pgqueue._last_id(%25$L);
@@ -2973,14 +2905,14 @@ begin
             select min(d.msg_id), max(d.msg_id) into v_from, v_to from unnest(v_due) as d (msg_id);
             return query
             with claimed as (
-                update pgmq.%1$I m
-                set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
-                where m.msg_id between v_from and v_to and m.msg_id = any(v_due)
-                returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+                update pgmq.%1$I
+                set vt = v_ts + $1 * interval '1 second', read_ct = read_ct + 1, last_read_at = v_ts
+                where msg_id between v_from and v_to and msg_id = any(v_due)
+                returning msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
             )
-            select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-            from claimed m
-            order by m.msg_id;
+            select msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+            from claimed
+            order by msg_id;
         end if;
     end if;
 end
@@ -3001,6 +2933,7 @@ set enable_bitmapscan = off
 set jit = off
 set plan_cache_mode = force_generic_plan
 as $body$
+#variable_conflict use_column
 -- Deletes or archives the finished messages and leases the next: one call, one commit. With done_ct, the read_ct of each
 -- of done, a message that has been delivered again meanwhile is left alone: it is its new reader's.
 declare
@@ -3051,10 +2984,10 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
         not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $2 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
         and $1 > 0
         and (f.since > f.ts or (
-            select m.vt
-            from pgmq.%1$I m
-            where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= f.since and m.vt <= f.ts
-            order by m.vt
+            select vt
+            from pgmq.%1$I
+            where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= f.since and vt <= f.ts
+            order by vt
             limit 1
         ) is null)
     into v_ts, v_from, v_plain
@@ -3065,61 +2998,51 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
             coalesce(to_timestamp(nullif(pg_sequence_last_value(%23$L::regclass), 0) / 1e6::float8), '-infinity') as since,
             pg_sequence_last_value(%24$L::regclass) as walk
     ) f;
-    if $2 = 1 then
-        return query
-        update pgmq.%1$I m
-        set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
-        where m.msg_id = any(array(
-            select m.msg_id
-            from pgmq.%1$I m
-            where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
-                and m.vt <= v_ts
-                and m.msg_id >= v_from
-                and v_plain
-                and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
-            order by m.msg_id
-            limit $2
-            for update skip locked
-        ))
-        returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
-    else
-        return query
-        with claimed as (
-            update pgmq.%1$I m
-            set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
-            where m.msg_id = any(array(
-                select m.msg_id
-                from pgmq.%1$I m
-                where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
-                    and m.vt <= v_ts
-                    and m.msg_id >= v_from
+    loop
+        if $2 = 1 then
+            return query
+            update pgmq.%1$I
+            set vt = v_ts + $1 * interval '1 second', read_ct = read_ct + 1, last_read_at = v_ts
+            where msg_id = any(coalesce(v_due, array(
+                select msg_id
+                from pgmq.%1$I
+                where isfinite(vt) and vt - enqueued_at < interval '1 second'
+                    and vt <= v_ts
+                    and msg_id >= v_from
                     and v_plain
-                    and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
-                order by m.msg_id
+                    and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
+                order by msg_id
                 limit $2
                 for update skip locked
-            ))
-            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-        )
-        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-        from claimed m
-        order by m.msg_id;
-    end if;
-    if not found then
-        v_due := pgqueue.%7$I(v_ts, v_ts + $1 * interval '1 second', $2);
-        if v_due <> '{}' then
+            )))
+            returning msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers;
+        else
             return query
             with claimed as (
-                update pgmq.%1$I m
-                set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
-                where m.msg_id = any(v_due)
-                returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+                update pgmq.%1$I
+                set vt = v_ts + $1 * interval '1 second', read_ct = read_ct + 1, last_read_at = v_ts
+                where msg_id = any(coalesce(v_due, array(
+                    select msg_id
+                    from pgmq.%1$I
+                    where isfinite(vt) and vt - enqueued_at < interval '1 second'
+                        and vt <= v_ts
+                        and msg_id >= v_from
+                        and v_plain
+                        and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
+                    order by msg_id
+                    limit $2
+                    for update skip locked
+                )))
+                returning msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
             )
-            select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-            from claimed m
-            order by m.msg_id;
+            select msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+            from claimed
+            order by msg_id;
         end if;
-    end if;
+        exit when found or v_due is not null;
+        v_due := pgqueue.%7$I(v_ts, v_ts + $1 * interval '1 second', $2);
+        exit when v_due = '{}';
+    end loop;
 end
 $body$;
 $text$),
@@ -3138,6 +3061,7 @@ set enable_bitmapscan = off
 set jit = off
 set plan_cache_mode = force_generic_plan
 as $body$
+#variable_conflict use_column
 -- Deletes or archives the finished messages and leases the next: one call, one commit. With done_ct, the read_ct of each
 -- of done, a message that has been delivered again meanwhile is left alone: it is its new reader's.
 declare
@@ -3205,13 +3129,13 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
             coalesce(to_timestamp(nullif(pg_sequence_last_value(%23$L::regclass), 0) / 1e6::float8), '-infinity') as since,
             pg_sequence_last_value(%24$L::regclass) as walk
     ) f
-    left join pgmq.%1$I m on false;
+    left join pgmq.%1$I on false;
     if v_plain and v_since <= v_ts then
         v_plain := (
-            select m.vt
-            from pgmq.%1$I m
-            where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts
-            order by m.vt
+            select vt
+            from pgmq.%1$I
+            where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= v_since and vt <= v_ts
+            order by vt
             limit 1
         ) is null;
     end if;
@@ -3219,25 +3143,25 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
         v_left := $2 - v_count;
         return query
         with claimed as (
-            update pgmq.%1$I m
-            set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
-            where m.msg_id between v_from and v_to and m.msg_id = any(array(
-                select m.msg_id
-                from pgmq.%1$I m
-                where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
-                    and m.vt <= v_ts
-                    and m.msg_id between v_from and v_to
+            update pgmq.%1$I
+            set vt = v_ts + $1 * interval '1 second', read_ct = read_ct + 1, last_read_at = v_ts
+            where msg_id between v_from and v_to and msg_id = any(array(
+                select msg_id
+                from pgmq.%1$I
+                where isfinite(vt) and vt - enqueued_at < interval '1 second'
+                    and vt <= v_ts
+                    and msg_id between v_from and v_to
                     and v_plain
-                    and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
-                order by m.msg_id
+                    and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
+                order by msg_id
                 limit v_left
                 for update skip locked
             ))
-            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+            returning msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
         )
-        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-        from claimed m
-        order by m.msg_id;
+        select msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+        from claimed
+        order by msg_id;
         get diagnostics v_rows = row_count;
         v_count := v_count + v_rows;
         exit when v_count = 0 or v_rows = v_left or v_to >= pgqueue._last_id(%25$L);
@@ -3250,14 +3174,14 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
             select min(d.msg_id), max(d.msg_id) into v_from, v_to from unnest(v_due) as d (msg_id);
             return query
             with claimed as (
-                update pgmq.%1$I m
-                set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
-                where m.msg_id between v_from and v_to and m.msg_id = any(v_due)
-                returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+                update pgmq.%1$I
+                set vt = v_ts + $1 * interval '1 second', read_ct = read_ct + 1, last_read_at = v_ts
+                where msg_id between v_from and v_to and msg_id = any(v_due)
+                returning msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
             )
-            select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-            from claimed m
-            order by m.msg_id;
+            select msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+            from claimed
+            order by msg_id;
         end if;
     end if;
 end
@@ -3313,10 +3237,10 @@ begin
         f.from_id,
         not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $1 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
         and (f.since > f.ts or (
-            select m.vt
-            from pgmq.%1$I m
-            where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= f.since and m.vt <= f.ts
-            order by m.vt
+            select vt
+            from pgmq.%1$I
+            where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= f.since and vt <= f.ts
+            order by vt
             limit 1
         ) is null)
     into v_ts, v_from, v_plain
@@ -3327,58 +3251,49 @@ begin
             coalesce(to_timestamp(nullif(pg_sequence_last_value(%23$L::regclass), 0) / 1e6::float8), '-infinity') as since,
             pg_sequence_last_value(%24$L::regclass) as walk
     ) f;
-    if $1 = 1 then
-        return query
-        delete from pgmq.%1$I m
-        where m.msg_id = any(array(
-            select m.msg_id
-            from pgmq.%1$I m
-            where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
-                and m.vt <= v_ts
-                and m.msg_id >= v_from
-                and v_plain
-                and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
-            order by m.msg_id
-            limit $1
-            for update skip locked
-        ))
-        returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
-    else
-        return query
-        with claimed as (
-            delete from pgmq.%1$I m
-            where m.msg_id = any(array(
-                select m.msg_id
-                from pgmq.%1$I m
-                where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
-                    and m.vt <= v_ts
-                    and m.msg_id >= v_from
+    loop
+        if $1 = 1 then
+            return query
+            delete from pgmq.%1$I
+            where msg_id = any(coalesce(v_due, array(
+                select msg_id
+                from pgmq.%1$I
+                where isfinite(vt) and vt - enqueued_at < interval '1 second'
+                    and vt <= v_ts
+                    and msg_id >= v_from
                     and v_plain
-                    and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
-                order by m.msg_id
+                    and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
+                order by msg_id
                 limit $1
                 for update skip locked
-            ))
-            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-        )
-        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-        from claimed m
-        order by m.msg_id;
-    end if;
-    if not found then
-        v_due := pgqueue.%7$I(v_ts, null, $1);
-        if v_due <> '{}' then
+            )))
+            returning msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers;
+        else
             return query
             with claimed as (
-                delete from pgmq.%1$I m
-                where m.msg_id = any(v_due)
-                returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+                delete from pgmq.%1$I
+                where msg_id = any(coalesce(v_due, array(
+                    select msg_id
+                    from pgmq.%1$I
+                    where isfinite(vt) and vt - enqueued_at < interval '1 second'
+                        and vt <= v_ts
+                        and msg_id >= v_from
+                        and v_plain
+                        and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
+                    order by msg_id
+                    limit $1
+                    for update skip locked
+                )))
+                returning msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
             )
-            select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-            from claimed m
-            order by m.msg_id;
+            select msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+            from claimed
+            order by msg_id;
         end if;
-    end if;
+        exit when found or v_due is not null;
+        v_due := pgqueue.%7$I(v_ts, null, $1);
+        exit when v_due = '{}';
+    end loop;
 end
 $body$;
 $text$),
@@ -3420,13 +3335,13 @@ begin
             coalesce(to_timestamp(nullif(pg_sequence_last_value(%23$L::regclass), 0) / 1e6::float8), '-infinity') as since,
             pg_sequence_last_value(%24$L::regclass) as walk
     ) f
-    left join pgmq.%1$I m on false;
+    left join pgmq.%1$I on false;
     if v_plain and v_since <= v_ts then
         v_plain := (
-            select m.vt
-            from pgmq.%1$I m
-            where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts
-            order by m.vt
+            select vt
+            from pgmq.%1$I
+            where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= v_since and vt <= v_ts
+            order by vt
             limit 1
         ) is null;
     end if;
@@ -3434,24 +3349,24 @@ begin
         v_left := $1 - v_count;
         return query
         with claimed as (
-            delete from pgmq.%1$I m
-            where m.msg_id between v_from and v_to and m.msg_id = any(array(
-                select m.msg_id
-                from pgmq.%1$I m
-                where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
-                    and m.vt <= v_ts
-                    and m.msg_id between v_from and v_to
+            delete from pgmq.%1$I
+            where msg_id between v_from and v_to and msg_id = any(array(
+                select msg_id
+                from pgmq.%1$I
+                where isfinite(vt) and vt - enqueued_at < interval '1 second'
+                    and vt <= v_ts
+                    and msg_id between v_from and v_to
                     and v_plain
-                    and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
-                order by m.msg_id
+                    and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
+                order by msg_id
                 limit v_left
                 for update skip locked
             ))
-            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+            returning msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
         )
-        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-        from claimed m
-        order by m.msg_id;
+        select msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+        from claimed
+        order by msg_id;
         get diagnostics v_rows = row_count;
         v_count := v_count + v_rows;
         exit when v_count = 0 or v_rows = v_left or v_to >= pgqueue._last_id(%25$L);
@@ -3464,13 +3379,13 @@ begin
             select min(d.msg_id), max(d.msg_id) into v_from, v_to from unnest(v_due) as d (msg_id);
             return query
             with claimed as (
-                delete from pgmq.%1$I m
-                where m.msg_id between v_from and v_to and m.msg_id = any(v_due)
-                returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+                delete from pgmq.%1$I
+                where msg_id between v_from and v_to and msg_id = any(v_due)
+                returning msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
             )
-            select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-            from claimed m
-            order by m.msg_id;
+            select msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+            from claimed
+            order by msg_id;
         end if;
     end if;
 end
@@ -3618,10 +3533,10 @@ declare
     v_missing integer;
 begin
     v_due := array(
-        select m.msg_id
-        from pgmq.%1$I m
-        where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts
-        order by m.vt
+        select msg_id
+        from pgmq.%1$I
+        where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= v_since and vt <= v_ts
+        order by vt
         limit 100
     );
     loop
@@ -3730,7 +3645,6 @@ as $body$
 declare
     p_qty alias for $2;
     v_ts timestamptz := clock_timestamp();
-    v_walk bigint;
     v_from bigint;
     v_since timestamptz;
     v_until timestamptz := v_ts + $1 * interval '1 second';
@@ -3740,22 +3654,11 @@ declare
     v_missing integer;
 begin
     perform from pgmq.%1$I where false;
-    v_walk := pg_sequence_last_value(%24$L::regclass);
-    if (((date_part('epoch', v_ts) * 1000000)::bigint & 255) < p_qty or ((date_part('epoch', v_ts) * 1000000)::bigint - v_walk) / 1000000 <> 0) is true then
-        v_walk := pgqueue.%5$I(v_ts);
-    end if;
-    if v_walk is null then
-        v_from := -9223372036854775808;
-        v_since := '-infinity';
-    else
-        v_from := coalesce(pg_sequence_last_value(%22$L::regclass), -9223372036854775808);
-        v_since := coalesce(to_timestamp(nullif(pg_sequence_last_value(%23$L::regclass), 0) / 1e6::float8), '-infinity');
-    end if;
+    select f.v_from, f.v_since into v_from, v_since from pgqueue.%5$I(v_ts, p_qty) f;
     while cardinality(v_ids) < p_qty or p_qty < 0 loop
         v_head := pgqueue.%18$I(v_ts, 1, v_from, v_since, v_heads);
         if v_head = '{}' then
-            exit when v_walk is null or v_ids <> '{}';
-            v_walk := null;
+            exit when v_ids <> '{}' or not (v_from > -9223372036854775808 or v_since > '-infinity');
             v_from := -9223372036854775808;
             v_since := '-infinity';
             continue;
@@ -3816,7 +3719,6 @@ as $body$
 declare
     p_qty alias for $2;
     v_ts timestamptz := clock_timestamp();
-    v_walk bigint;
     v_from bigint;
     v_since timestamptz;
     v_until timestamptz := v_ts + $1 * interval '1 second';
@@ -3826,19 +3728,9 @@ begin
         return;
     end if;
     perform from pgmq.%1$I where false;
-    v_walk := pg_sequence_last_value(%24$L::regclass);
-    if (((date_part('epoch', v_ts) * 1000000)::bigint & 255) < p_qty or ((date_part('epoch', v_ts) * 1000000)::bigint - v_walk) / 1000000 <> 0) is true then
-        v_walk := pgqueue.%5$I(v_ts);
-    end if;
-    if v_walk is null then
-        v_from := -9223372036854775808;
-        v_since := '-infinity';
-    else
-        v_from := coalesce(pg_sequence_last_value(%22$L::regclass), -9223372036854775808);
-        v_since := coalesce(to_timestamp(nullif(pg_sequence_last_value(%23$L::regclass), 0) / 1e6::float8), '-infinity');
-    end if;
+    select f.v_from, f.v_since into v_from, v_since from pgqueue.%5$I(v_ts, p_qty) f;
     v_ids := pgqueue.%18$I(v_ts, p_qty, v_from, v_since, '{}');
-    if v_ids = '{}' and v_walk is not null then
+    if v_ids = '{}' and (v_from > -9223372036854775808 or v_since > '-infinity') then
         v_ids := pgqueue.%18$I(v_ts, p_qty, -9223372036854775808, '-infinity', '{}');
     end if;
     v_ids := array(
@@ -3904,26 +3796,15 @@ as $body$
 declare
     p_qty alias for $2;
     v_ts timestamptz := clock_timestamp();
-    v_walk bigint;
     v_from bigint;
     v_since timestamptz;
     v_until timestamptz := v_ts + $1 * interval '1 second';
     v_ids bigint[];
 begin
     perform from pgmq.%1$I where false;
-    v_walk := pg_sequence_last_value(%24$L::regclass);
-    if (((date_part('epoch', v_ts) * 1000000)::bigint & 255) < p_qty or ((date_part('epoch', v_ts) * 1000000)::bigint - v_walk) / 1000000 <> 0) is true then
-        v_walk := pgqueue.%5$I(v_ts);
-    end if;
-    if v_walk is null then
-        v_from := -9223372036854775808;
-        v_since := '-infinity';
-    else
-        v_from := coalesce(pg_sequence_last_value(%22$L::regclass), -9223372036854775808);
-        v_since := coalesce(to_timestamp(nullif(pg_sequence_last_value(%23$L::regclass), 0) / 1e6::float8), '-infinity');
-    end if;
+    select f.v_from, f.v_since into v_from, v_since from pgqueue.%5$I(v_ts, p_qty) f;
     v_ids := pgqueue.%18$I(v_ts, p_qty, v_from, v_since, '{}');
-    if v_ids = '{}' and v_walk is not null then
+    if v_ids = '{}' and (v_from > -9223372036854775808 or v_since > '-infinity') then
         v_ids := pgqueue.%18$I(v_ts, p_qty, -9223372036854775808, '-infinity', '{}');
     end if;
     v_ids := array(select h.msg_id from unnest(v_ids) as h (msg_id) order by h.msg_id);
@@ -4225,6 +4106,31 @@ $$;
 ALTER FUNCTION pgqueue._drop_notify_trigger(p_name text) OWNER TO app_owner;
 
 --
+-- Name: _due_keys(bigint[], bigint); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
+--
+
+CREATE FUNCTION pgqueue._due_keys(p_due bigint[], p_most bigint) RETURNS bigint[]
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    AS $$
+-- The keys by which due messages are merged with ready ones: their ids, so that the order is that of ids, as long as the list
+-- is complete. If there are more, the longest overdue come first, whatever their ids: else high ids would stay at the front
+-- of the index, and each read would walk all that died behind them.
+begin
+    if cardinality(p_due) < p_most then
+        return p_due;
+    end if;
+    return array(
+        select max(d.msg_id) over (order by d.place)
+        from unnest(p_due) with ordinality as d (msg_id, place)
+        order by d.place
+    );
+end
+$$;
+
+
+ALTER FUNCTION pgqueue._due_keys(p_due bigint[], p_most bigint) OWNER TO app_owner;
+
+--
 -- Name: _estimated_rows(regclass); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
 --
 
@@ -4373,6 +4279,43 @@ $$;
 
 
 ALTER FUNCTION pgqueue._fire_triggers(p_name text) OWNER TO app_owner;
+
+--
+-- Name: _floor(regclass, regclass, regclass, timestamp with time zone, integer); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
+--
+
+CREATE FUNCTION pgqueue._floor(p_ids regclass, p_vts regclass, p_walk regclass, p_ts timestamp with time zone, p_qty integer, OUT from_id bigint, OUT since timestamp with time zone, OUT is_turn boolean, OUT walk bigint, OUT is_clean boolean) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+-- Where live rows of a queue begin in its two indexes, as far as its sequences know; the start where the floor is not in use.
+-- Also whether it is this read's turn to look anew, from there on: from the start once a second. Such a read claims the full
+-- walk, and walk is then its own; null where the floor is not in use. is_clean says whether its transaction has written: asked
+-- here, since moving a sequence is writing too.
+declare
+    v_full boolean;
+begin
+    is_clean := pg_current_xact_id_if_assigned() is null;
+    walk := pg_sequence_last_value(p_walk);
+    is_turn := (((date_part('epoch', p_ts) * 1000000)::bigint & 255) < p_qty or ((date_part('epoch', p_ts) * 1000000)::bigint - walk) / 1000000 <> 0) is true;
+    v_full := walk is null or is_turn and ((date_part('epoch', p_ts) * 1000000)::bigint - walk) / 1000000 <> 0;
+    if current_setting('transaction_isolation') <> 'read committed' then
+        -- Its snapshot may be old: it neither moves the floor nor claims the walk.
+        is_turn := false;
+    elsif v_full and walk is not null then
+        walk := setval(p_walk, (date_part('epoch', p_ts) * 1000000)::bigint);
+    end if;
+    if v_full then
+        from_id := -9223372036854775808;
+        since := '-infinity';
+    else
+        from_id := coalesce(pg_sequence_last_value(p_ids), -9223372036854775808);
+        since := coalesce(to_timestamp(nullif(pg_sequence_last_value(p_vts), 0) / 1e6::float8), '-infinity');
+    end if;
+end
+$$;
+
+
+ALTER FUNCTION pgqueue._floor(p_ids regclass, p_vts regclass, p_walk regclass, p_ts timestamp with time zone, p_qty integer, OUT from_id bigint, OUT since timestamp with time zone, OUT is_turn boolean, OUT walk bigint, OUT is_clean boolean) OWNER TO app_owner;
 
 --
 -- Name: _forget(text); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
@@ -4970,6 +4913,54 @@ $_$;
 ALTER FUNCTION pgqueue._metrics(p_queue_name text, p_name text, p_spill regclass, p_archive_spill regclass) OWNER TO app_owner;
 
 --
+-- Name: _move_floor(regclass, regclass, regclass, regclass, timestamp with time zone, bigint, boolean, bigint, timestamp with time zone); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
+--
+
+CREATE FUNCTION pgqueue._move_floor(p_relation regclass, p_ids regclass, p_vts regclass, p_walk regclass, p_ts timestamp with time zone, p_own_walk bigint, p_clean boolean, p_msg_id bigint, p_vt timestamp with time zone, OUT from_id bigint, OUT since timestamp with time zone) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+-- Moves a queue's floor to the lowest ready row and the lowest waiting one that a look has found, locked or not, and says where
+-- it is now. Nothing that is leased or delayed from now on, for a second or more, is due before the moment that stands for no
+-- waiting row.
+declare
+    v_floor bigint := coalesce(pg_sequence_last_value(p_ids), 0);
+    v_floor_us bigint := coalesce(pg_sequence_last_value(p_vts), 0);
+    v_vt timestamptz := coalesce(p_vt, p_ts + interval '0.9 seconds');
+    v_vt_us bigint := case when v_vt > to_timestamp(0) then date_part('epoch', v_vt) * 1000000 - 1000 else 0 end;
+    v_may_rise boolean;
+begin
+    if p_own_walk is not null then
+        -- A transaction that has written sees messages that it took as gone, and may still roll back: it raises the floor only
+        -- where that saves a long walk. Nor does it rise above what another's full walk has found meanwhile.
+        v_may_rise := (p_clean or p_msg_id / 2 - v_floor / 2 > 500) and pg_sequence_last_value(p_walk) = p_own_walk;
+        if p_msg_id < v_floor or p_msg_id > v_floor and v_may_rise then
+            perform setval(p_ids, p_msg_id);
+        end if;
+        -- It rises by a tenth of a second at least: each time is a record in the WAL.
+        if v_vt_us < v_floor_us or v_vt_us > v_floor_us + 100000 and v_may_rise then
+            perform setval(p_vts, v_vt_us);
+        end if;
+    elsif p_clean and (
+        p_msg_id >= 256
+        or pg_relation_size(p_relation) >= 524288
+        or (select max(pg_relation_size(t.relid)) from pg_partition_tree(p_relation) t) >= 524288
+    ) then
+        -- Not in use until it pays: when 256 ids lie before the first ready row, or a table has 64 pages.
+        perform setval(p_ids, p_msg_id), setval(p_vts, v_vt_us), setval(p_walk, (date_part('epoch', p_ts) * 1000000)::bigint);
+    else
+        from_id := -9223372036854775808;
+        since := '-infinity';
+        return;
+    end if;
+    from_id := coalesce(pg_sequence_last_value(p_ids), -9223372036854775808);
+    since := coalesce(to_timestamp(nullif(pg_sequence_last_value(p_vts), 0) / 1e6::float8), '-infinity');
+end
+$$;
+
+
+ALTER FUNCTION pgqueue._move_floor(p_relation regclass, p_ids regclass, p_vts regclass, p_walk regclass, p_ts timestamp with time zone, p_own_walk bigint, p_clean boolean, p_msg_id bigint, p_vt timestamp with time zone, OUT from_id bigint, OUT since timestamp with time zone) OWNER TO app_owner;
+
+--
 -- Name: _move_spill(text); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
 --
 
@@ -5183,9 +5174,9 @@ begin
     end if;
     return query execute format($sql$
         with claimed as (
-            update pgmq.%1$I m
-            set vt = $2, read_ct = m.read_ct + 1, last_read_at = $1
-            where m.msg_id = any(array(
+            update pgmq.%1$I
+            set vt = $2, read_ct = read_ct + 1, last_read_at = $1
+            where msg_id = any(array(
                 select m.msg_id
                 from pgmq.%1$I m
                 where m.vt <= $1 and m.message @> $4
@@ -5193,11 +5184,11 @@ begin
                 limit $3
                 for update skip locked
             ))
-            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+            returning msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
         )
-        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-        from claimed m
-        order by m.msg_id
+        select msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+        from claimed
+        order by msg_id
     $sql$, 'q_' || v_name)
     using v_ts, v_ts + make_interval(secs => p_vt), p_qty, p_conditional;
 end
@@ -5787,7 +5778,7 @@ ALTER FUNCTION pgqueue."orders$delete_batch"(msg_ids bigint[]) OWNER TO app_owne
 -- Name: orders$due(timestamp with time zone, timestamp with time zone, integer); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
 --
 
-CREATE FUNCTION pgqueue."orders$due"(v_ts timestamp with time zone, v_until timestamp with time zone, v_qty integer) RETURNS bigint[]
+CREATE FUNCTION pgqueue."orders$due"(v_ts timestamp with time zone, v_until timestamp with time zone, v_qty integer, OUT v_ids bigint[]) RETURNS bigint[]
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -5802,58 +5793,37 @@ CREATE FUNCTION pgqueue."orders$due"(v_ts timestamp with time zone, v_until time
 -- are merged with the ready ones by id as long as that is all of them; they are never rewritten. A read that finds nothing
 -- has looked everywhere: what lies below the floor comes now, not in a second.
 declare
-    v_walk bigint;
     v_from bigint;
     v_since timestamptz;
     v_most bigint := 33 + v_qty::bigint;
     v_due bigint[];
-    v_keys bigint[];
-    v_ids bigint[];
 begin
-    v_walk := pg_sequence_last_value('pgqueue."orders$walk"'::regclass);
-    if (((date_part('epoch', v_ts) * 1000000)::bigint & 255) < v_qty or ((date_part('epoch', v_ts) * 1000000)::bigint - v_walk) / 1000000 <> 0) is true then
-        v_walk := pgqueue."orders$floor"(v_ts);
-    end if;
-    if v_walk is null then
-        v_from := -9223372036854775808;
-        v_since := '-infinity';
-    else
-        v_from := coalesce(pg_sequence_last_value('pgqueue."orders$floor_id"'::regclass), -9223372036854775808);
-        v_since := coalesce(to_timestamp(nullif(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0) / 1e6::float8), '-infinity');
-    end if;
+    select f.v_from, f.v_since into v_from, v_since from pgqueue."orders$floor"(v_ts, v_qty) f;
     loop
         v_due := array(
-            select m.msg_id
-            from pgmq.q_orders m
-            where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts
-            order by m.vt
+            select msg_id
+            from pgmq.q_orders
+            where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= v_since and vt <= v_ts
+            order by vt
             limit v_most
         );
-        v_keys := case
-            when cardinality(v_due) < v_most then v_due
-            else array(
-                select max(d.msg_id) over (order by d.place)
-                from unnest(v_due) with ordinality as d (msg_id, place)
-                order by d.place
-            )
-        end;
         v_ids := array(
             select m.msg_id
             from (
                 (
-                    select m.msg_id + 0 as msg_id, m.msg_id as key
-                    from pgmq.q_orders m
-                    where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.vt <= v_ts and m.msg_id >= v_from
-                    order by m.msg_id
+                    select msg_id + 0 as msg_id, msg_id as key
+                    from pgmq.q_orders
+                    where isfinite(vt) and vt - enqueued_at < interval '1 second' and vt <= v_ts and msg_id >= v_from
+                    order by key
                 )
                 union all
-                (select d.msg_id, d.key from unnest(v_due, v_keys) as d (msg_id, key) order by d.key)
+                (select msg_id, key from unnest(v_due, pgqueue._due_keys(v_due, v_most)) as d (msg_id, key) order by key)
                 order by key
             ) c
             cross join lateral (
-                select m.msg_id
-                from pgmq.q_orders m
-                where m.msg_id = c.msg_id and m.vt <= v_ts
+                select msg_id
+                from pgmq.q_orders
+                where msg_id = c.msg_id and vt <= v_ts
                 for update skip locked
             ) m
             order by c.key
@@ -5863,8 +5833,7 @@ begin
         if cardinality(v_due) >= v_most then
             -- Others hold all of them.
             v_most := v_most * 8;
-        elsif v_walk is not null then
-            v_walk := null;
+        elsif (v_from > -9223372036854775808 or v_since > '-infinity') then
             v_from := -9223372036854775808;
             v_since := '-infinity';
         else
@@ -5874,12 +5843,11 @@ begin
     if v_until <= v_ts and pg_sequence_last_value('pgqueue."orders$walk"'::regclass) is not null then
         perform pgqueue."orders$lower_floor"(v_ids, v_until);
     end if;
-    return v_ids;
 end
 $_$;
 
 
-ALTER FUNCTION pgqueue."orders$due"(v_ts timestamp with time zone, v_until timestamp with time zone, v_qty integer) OWNER TO app_owner;
+ALTER FUNCTION pgqueue."orders$due"(v_ts timestamp with time zone, v_until timestamp with time zone, v_qty integer, OUT v_ids bigint[]) OWNER TO app_owner;
 
 --
 -- Name: orders$fetch(integer, integer, bigint[], integer[], boolean); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
@@ -5892,6 +5860,7 @@ CREATE FUNCTION pgqueue."orders$fetch"(vt integer, qty integer, done bigint[] DE
     SET jit TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
     AS $_$
+#variable_conflict use_column
 -- Deletes or archives the finished messages and leases the next: one call, one commit. With done_ct, the read_ct of each
 -- of done, a message that has been delivered again meanwhile is left alone: it is its new reader's.
 declare
@@ -5942,10 +5911,10 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
         not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $2 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
         and $1 > 0
         and (f.since > f.ts or (
-            select m.vt
-            from pgmq.q_orders m
-            where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= f.since and m.vt <= f.ts
-            order by m.vt
+            select vt
+            from pgmq.q_orders
+            where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= f.since and vt <= f.ts
+            order by vt
             limit 1
         ) is null)
     into v_ts, v_from, v_plain
@@ -5956,61 +5925,51 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
             coalesce(to_timestamp(nullif(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0) / 1e6::float8), '-infinity') as since,
             pg_sequence_last_value('pgqueue."orders$walk"'::regclass) as walk
     ) f;
-    if $2 = 1 then
-        return query
-        update pgmq.q_orders m
-        set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
-        where m.msg_id = any(array(
-            select m.msg_id
-            from pgmq.q_orders m
-            where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
-                and m.vt <= v_ts
-                and m.msg_id >= v_from
-                and v_plain
-                and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
-            order by m.msg_id
-            limit $2
-            for update skip locked
-        ))
-        returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
-    else
-        return query
-        with claimed as (
-            update pgmq.q_orders m
-            set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
-            where m.msg_id = any(array(
-                select m.msg_id
-                from pgmq.q_orders m
-                where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
-                    and m.vt <= v_ts
-                    and m.msg_id >= v_from
+    loop
+        if $2 = 1 then
+            return query
+            update pgmq.q_orders
+            set vt = v_ts + $1 * interval '1 second', read_ct = read_ct + 1, last_read_at = v_ts
+            where msg_id = any(coalesce(v_due, array(
+                select msg_id
+                from pgmq.q_orders
+                where isfinite(vt) and vt - enqueued_at < interval '1 second'
+                    and vt <= v_ts
+                    and msg_id >= v_from
                     and v_plain
-                    and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
-                order by m.msg_id
+                    and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
+                order by msg_id
                 limit $2
                 for update skip locked
-            ))
-            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-        )
-        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-        from claimed m
-        order by m.msg_id;
-    end if;
-    if not found then
-        v_due := pgqueue."orders$due"(v_ts, v_ts + $1 * interval '1 second', $2);
-        if v_due <> '{}' then
+            )))
+            returning msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers;
+        else
             return query
             with claimed as (
-                update pgmq.q_orders m
-                set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
-                where m.msg_id = any(v_due)
-                returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+                update pgmq.q_orders
+                set vt = v_ts + $1 * interval '1 second', read_ct = read_ct + 1, last_read_at = v_ts
+                where msg_id = any(coalesce(v_due, array(
+                    select msg_id
+                    from pgmq.q_orders
+                    where isfinite(vt) and vt - enqueued_at < interval '1 second'
+                        and vt <= v_ts
+                        and msg_id >= v_from
+                        and v_plain
+                        and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
+                    order by msg_id
+                    limit $2
+                    for update skip locked
+                )))
+                returning msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
             )
-            select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-            from claimed m
-            order by m.msg_id;
+            select msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+            from claimed
+            order by msg_id;
         end if;
-    end if;
+        exit when found or v_due is not null;
+        v_due := pgqueue."orders$due"(v_ts, v_ts + $1 * interval '1 second', $2);
+        exit when v_due = '{}';
+    end loop;
 end
 $_$;
 
@@ -6018,81 +5977,57 @@ $_$;
 ALTER FUNCTION pgqueue."orders$fetch"(vt integer, qty integer, done bigint[], done_ct integer[], archive boolean) OWNER TO app_owner;
 
 --
--- Name: orders$floor(timestamp with time zone); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
+-- Name: orders$floor(timestamp with time zone, integer); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
 --
 
-CREATE FUNCTION pgqueue."orders$floor"(v_ts timestamp with time zone) RETURNS bigint
+CREATE FUNCTION pgqueue."orders$floor"(v_ts timestamp with time zone, v_qty integer, OUT v_from bigint, OUT v_since timestamp with time zone) RETURNS record
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
     SET jit TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
     AS $_$
--- Looks up where live rows begin in the two indexes, so that reads need not walk dead rows while an old snapshot keeps
--- them. Once a second from the start, else from the last floor on. The floor is the lowest row visible, locked or not.
--- Gives null where the floor must not be used. Sequences: shared by all sessions, and no rollback touches them.
+-- Where live rows begin in the two indexes, so that reads need not walk dead rows while an old snapshot keeps them. Looked up
+-- anew if it is this read's turn: once a second from the start, else from the last floor on. Kept in sequences: shared by all
+-- sessions, and no rollback touches them. What needs no table of the queue's is done in functions that all queues share.
 declare
-    -- A transaction that has written sees messages that it took as gone, and may still roll back: it raises the floor only
-    -- where that saves a long walk.
-    v_clean boolean := pg_current_xact_id_if_assigned() is null;
-    v_us bigint := (date_part('epoch', v_ts) * 1000000)::bigint;
-    v_walk bigint := pg_sequence_last_value('pgqueue."orders$walk"'::regclass);
-    v_full boolean := v_walk is null or (v_us - v_walk) / 1000000 <> 0;
-    v_floor bigint := coalesce(pg_sequence_last_value('pgqueue."orders$floor_id"'::regclass), 0);
-    v_floor_us bigint := coalesce(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0);
-    v_msg_id bigint;
-    v_vt timestamptz;
-    -- Nothing that is leased or delayed from now on, for a second or more, is due before this.
-    v_ahead timestamptz := v_ts + interval '0.9 seconds';
-    v_size bigint;
-    v_vt_us bigint;
-    v_may_rise boolean;
+    v_turn boolean;
+    v_walk bigint;
+    v_clean boolean;
 begin
-    if current_setting('transaction_isolation') <> 'read committed' then
-        -- Its snapshot may be old: it neither moves the floor nor claims the walk.
-        return case when not v_full then v_walk end;
+    select f.from_id, f.since, f.is_turn, f.walk, f.is_clean into v_from, v_since, v_turn, v_walk, v_clean
+    from pgqueue._floor('pgqueue."orders$floor_id"'::regclass, 'pgqueue."orders$floor_vt"'::regclass, 'pgqueue."orders$walk"'::regclass, v_ts, v_qty) f;
+    if v_turn then
+        select f.from_id, f.since into v_from, v_since
+        from pgqueue._move_floor(
+            'pgmq.q_orders',
+            'pgqueue."orders$floor_id"'::regclass,
+            'pgqueue."orders$floor_vt"'::regclass,
+            'pgqueue."orders$walk"'::regclass,
+            v_ts,
+            v_walk,
+            v_clean,
+            (
+                select msg_id
+                from pgmq.q_orders
+                where isfinite(vt) and vt - enqueued_at < interval '1 second' and msg_id >= v_from
+                order by msg_id
+                limit 1
+            ),
+            (
+                select vt
+                from pgmq.q_orders
+                where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= v_since and vt <= v_ts + interval '0.9 seconds'
+                order by vt
+                limit 1
+            )
+        ) f;
     end if;
-    if v_full and v_walk is not null then
-        perform setval('pgqueue."orders$walk"'::regclass, v_us);
-    end if;
-    select m.msg_id into v_msg_id
-    from pgmq.q_orders m
-    where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second' and m.msg_id >= case when v_full then -9223372036854775808 else v_floor end
-    order by m.msg_id
-    limit 1;
-    select m.vt, pg_relation_size(m.tableoid) into v_vt, v_size
-    from pgmq.q_orders m
-    where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second')
-        and m.vt >= case when v_full or v_floor_us = 0 then '-infinity' else to_timestamp(v_floor_us / 1000000.0) end
-        and m.vt <= v_ahead
-    order by m.vt
-    limit 1;
-    v_vt := coalesce(v_vt, v_ahead);
-    v_vt_us := case when v_vt > to_timestamp(0) then date_part('epoch', v_vt) * 1000000 - 1000 else 0 end;
-    if v_walk is null then
-        -- Not in use yet: begin once it pays, when 256 ids lie before the first ready row, or the table has 64 pages.
-        if not v_clean or coalesce(v_msg_id, 0) < 256 and coalesce(v_size, 0) < 524288 then
-            return null;
-        end if;
-        perform setval('pgqueue."orders$floor_id"'::regclass, v_msg_id), setval('pgqueue."orders$floor_vt"'::regclass, v_vt_us), setval('pgqueue."orders$walk"'::regclass, v_us);
-        return v_us;
-    end if;
-    -- Not above what another's full walk has found meanwhile.
-    v_may_rise := (v_clean or v_msg_id / 2 - v_floor / 2 > 500)
-        and pg_sequence_last_value('pgqueue."orders$walk"'::regclass) = case when v_full then v_us else v_walk end;
-    if v_msg_id < v_floor or v_msg_id > v_floor and v_may_rise then
-        perform setval('pgqueue."orders$floor_id"'::regclass, v_msg_id);
-    end if;
-    -- It rises by a tenth of a second at least: each time is a record in the WAL.
-    if v_vt_us < v_floor_us or v_vt_us > v_floor_us + 100000 and v_may_rise then
-        perform setval('pgqueue."orders$floor_vt"'::regclass, v_vt_us);
-    end if;
-    return v_us;
 end
 $_$;
 
 
-ALTER FUNCTION pgqueue."orders$floor"(v_ts timestamp with time zone) OWNER TO app_owner;
+ALTER FUNCTION pgqueue."orders$floor"(v_ts timestamp with time zone, v_qty integer, OUT v_from bigint, OUT v_since timestamp with time zone) OWNER TO app_owner;
 
 --
 -- Name: orders$grouped_head(integer, integer); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
@@ -6113,26 +6048,15 @@ CREATE FUNCTION pgqueue."orders$grouped_head"(vt integer, qty integer) RETURNS S
 declare
     p_qty alias for $2;
     v_ts timestamptz := clock_timestamp();
-    v_walk bigint;
     v_from bigint;
     v_since timestamptz;
     v_until timestamptz := v_ts + $1 * interval '1 second';
     v_ids bigint[];
 begin
     perform from pgmq.q_orders where false;
-    v_walk := pg_sequence_last_value('pgqueue."orders$walk"'::regclass);
-    if (((date_part('epoch', v_ts) * 1000000)::bigint & 255) < p_qty or ((date_part('epoch', v_ts) * 1000000)::bigint - v_walk) / 1000000 <> 0) is true then
-        v_walk := pgqueue."orders$floor"(v_ts);
-    end if;
-    if v_walk is null then
-        v_from := -9223372036854775808;
-        v_since := '-infinity';
-    else
-        v_from := coalesce(pg_sequence_last_value('pgqueue."orders$floor_id"'::regclass), -9223372036854775808);
-        v_since := coalesce(to_timestamp(nullif(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0) / 1e6::float8), '-infinity');
-    end if;
+    select f.v_from, f.v_since into v_from, v_since from pgqueue."orders$floor"(v_ts, p_qty) f;
     v_ids := pgqueue."orders$heads"(v_ts, p_qty, v_from, v_since, '{}');
-    if v_ids = '{}' and v_walk is not null then
+    if v_ids = '{}' and (v_from > -9223372036854775808 or v_since > '-infinity') then
         v_ids := pgqueue."orders$heads"(v_ts, p_qty, -9223372036854775808, '-infinity', '{}');
     end if;
     v_ids := array(select h.msg_id from unnest(v_ids) as h (msg_id) order by h.msg_id);
@@ -6193,10 +6117,10 @@ declare
     v_missing integer;
 begin
     v_due := array(
-        select m.msg_id
-        from pgmq.q_orders m
-        where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts
-        order by m.vt
+        select msg_id
+        from pgmq.q_orders
+        where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= v_since and vt <= v_ts
+        order by vt
         limit 100
     );
     loop
@@ -6340,10 +6264,10 @@ begin
         f.from_id,
         not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $1 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
         and (f.since > f.ts or (
-            select m.vt
-            from pgmq.q_orders m
-            where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= f.since and m.vt <= f.ts
-            order by m.vt
+            select vt
+            from pgmq.q_orders
+            where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= f.since and vt <= f.ts
+            order by vt
             limit 1
         ) is null)
     into v_ts, v_from, v_plain
@@ -6354,58 +6278,49 @@ begin
             coalesce(to_timestamp(nullif(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0) / 1e6::float8), '-infinity') as since,
             pg_sequence_last_value('pgqueue."orders$walk"'::regclass) as walk
     ) f;
-    if $1 = 1 then
-        return query
-        delete from pgmq.q_orders m
-        where m.msg_id = any(array(
-            select m.msg_id
-            from pgmq.q_orders m
-            where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
-                and m.vt <= v_ts
-                and m.msg_id >= v_from
-                and v_plain
-                and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
-            order by m.msg_id
-            limit $1
-            for update skip locked
-        ))
-        returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
-    else
-        return query
-        with claimed as (
-            delete from pgmq.q_orders m
-            where m.msg_id = any(array(
-                select m.msg_id
-                from pgmq.q_orders m
-                where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
-                    and m.vt <= v_ts
-                    and m.msg_id >= v_from
+    loop
+        if $1 = 1 then
+            return query
+            delete from pgmq.q_orders
+            where msg_id = any(coalesce(v_due, array(
+                select msg_id
+                from pgmq.q_orders
+                where isfinite(vt) and vt - enqueued_at < interval '1 second'
+                    and vt <= v_ts
+                    and msg_id >= v_from
                     and v_plain
-                    and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
-                order by m.msg_id
+                    and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
+                order by msg_id
                 limit $1
                 for update skip locked
-            ))
-            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-        )
-        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-        from claimed m
-        order by m.msg_id;
-    end if;
-    if not found then
-        v_due := pgqueue."orders$due"(v_ts, null, $1);
-        if v_due <> '{}' then
+            )))
+            returning msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers;
+        else
             return query
             with claimed as (
-                delete from pgmq.q_orders m
-                where m.msg_id = any(v_due)
-                returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+                delete from pgmq.q_orders
+                where msg_id = any(coalesce(v_due, array(
+                    select msg_id
+                    from pgmq.q_orders
+                    where isfinite(vt) and vt - enqueued_at < interval '1 second'
+                        and vt <= v_ts
+                        and msg_id >= v_from
+                        and v_plain
+                        and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
+                    order by msg_id
+                    limit $1
+                    for update skip locked
+                )))
+                returning msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
             )
-            select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-            from claimed m
-            order by m.msg_id;
+            select msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+            from claimed
+            order by msg_id;
         end if;
-    end if;
+        exit when found or v_due is not null;
+        v_due := pgqueue."orders$due"(v_ts, null, $1);
+        exit when v_due = '{}';
+    end loop;
 end
 $_$;
 
@@ -6423,6 +6338,7 @@ CREATE FUNCTION pgqueue."orders$read"(vt integer, qty integer) RETURNS SETOF pgm
     SET jit TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
     AS $_$
+#variable_conflict use_column
 -- Leases up to qty visible messages for vt seconds, in rising order of their ids.
 declare
     v_ts timestamptz;
@@ -6436,10 +6352,10 @@ begin
         not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $2 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
         and $1 > 0
         and (f.since > f.ts or (
-            select m.vt
-            from pgmq.q_orders m
-            where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= f.since and m.vt <= f.ts
-            order by m.vt
+            select vt
+            from pgmq.q_orders
+            where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= f.since and vt <= f.ts
+            order by vt
             limit 1
         ) is null)
     into v_ts, v_from, v_plain
@@ -6450,61 +6366,51 @@ begin
             coalesce(to_timestamp(nullif(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0) / 1e6::float8), '-infinity') as since,
             pg_sequence_last_value('pgqueue."orders$walk"'::regclass) as walk
     ) f;
-    if $2 = 1 then
-        return query
-        update pgmq.q_orders m
-        set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
-        where m.msg_id = any(array(
-            select m.msg_id
-            from pgmq.q_orders m
-            where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
-                and m.vt <= v_ts
-                and m.msg_id >= v_from
-                and v_plain
-                and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
-            order by m.msg_id
-            limit $2
-            for update skip locked
-        ))
-        returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
-    else
-        return query
-        with claimed as (
-            update pgmq.q_orders m
-            set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
-            where m.msg_id = any(array(
-                select m.msg_id
-                from pgmq.q_orders m
-                where isfinite(m.vt) and m.vt - m.enqueued_at < interval '1 second'
-                    and m.vt <= v_ts
-                    and m.msg_id >= v_from
+    loop
+        if $2 = 1 then
+            return query
+            update pgmq.q_orders
+            set vt = v_ts + $1 * interval '1 second', read_ct = read_ct + 1, last_read_at = v_ts
+            where msg_id = any(coalesce(v_due, array(
+                select msg_id
+                from pgmq.q_orders
+                where isfinite(vt) and vt - enqueued_at < interval '1 second'
+                    and vt <= v_ts
+                    and msg_id >= v_from
                     and v_plain
-                    and (m.xmax = 0 or pgqueue._may_be_free(m.xmax, (select pg_current_snapshot())))
-                order by m.msg_id
+                    and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
+                order by msg_id
                 limit $2
                 for update skip locked
-            ))
-            returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-        )
-        select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-        from claimed m
-        order by m.msg_id;
-    end if;
-    if not found then
-        v_due := pgqueue."orders$due"(v_ts, v_ts + $1 * interval '1 second', $2);
-        if v_due <> '{}' then
+            )))
+            returning msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers;
+        else
             return query
             with claimed as (
-                update pgmq.q_orders m
-                set vt = v_ts + $1 * interval '1 second', read_ct = m.read_ct + 1, last_read_at = v_ts
-                where m.msg_id = any(v_due)
-                returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
+                update pgmq.q_orders
+                set vt = v_ts + $1 * interval '1 second', read_ct = read_ct + 1, last_read_at = v_ts
+                where msg_id = any(coalesce(v_due, array(
+                    select msg_id
+                    from pgmq.q_orders
+                    where isfinite(vt) and vt - enqueued_at < interval '1 second'
+                        and vt <= v_ts
+                        and msg_id >= v_from
+                        and v_plain
+                        and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
+                    order by msg_id
+                    limit $2
+                    for update skip locked
+                )))
+                returning msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
             )
-            select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
-            from claimed m
-            order by m.msg_id;
+            select msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers
+            from claimed
+            order by msg_id;
         end if;
-    end if;
+        exit when found or v_due is not null;
+        v_due := pgqueue."orders$due"(v_ts, v_ts + $1 * interval '1 second', $2);
+        exit when v_due = '{}';
+    end loop;
 end
 $_$;
 
@@ -6531,7 +6437,6 @@ CREATE FUNCTION pgqueue."orders$read_grouped"(vt integer, qty integer) RETURNS S
 declare
     p_qty alias for $2;
     v_ts timestamptz := clock_timestamp();
-    v_walk bigint;
     v_from bigint;
     v_since timestamptz;
     v_until timestamptz := v_ts + $1 * interval '1 second';
@@ -6541,22 +6446,11 @@ declare
     v_missing integer;
 begin
     perform from pgmq.q_orders where false;
-    v_walk := pg_sequence_last_value('pgqueue."orders$walk"'::regclass);
-    if (((date_part('epoch', v_ts) * 1000000)::bigint & 255) < p_qty or ((date_part('epoch', v_ts) * 1000000)::bigint - v_walk) / 1000000 <> 0) is true then
-        v_walk := pgqueue."orders$floor"(v_ts);
-    end if;
-    if v_walk is null then
-        v_from := -9223372036854775808;
-        v_since := '-infinity';
-    else
-        v_from := coalesce(pg_sequence_last_value('pgqueue."orders$floor_id"'::regclass), -9223372036854775808);
-        v_since := coalesce(to_timestamp(nullif(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0) / 1e6::float8), '-infinity');
-    end if;
+    select f.v_from, f.v_since into v_from, v_since from pgqueue."orders$floor"(v_ts, p_qty) f;
     while cardinality(v_ids) < p_qty or p_qty < 0 loop
         v_head := pgqueue."orders$heads"(v_ts, 1, v_from, v_since, v_heads);
         if v_head = '{}' then
-            exit when v_walk is null or v_ids <> '{}';
-            v_walk := null;
+            exit when v_ids <> '{}' or not (v_from > -9223372036854775808 or v_since > '-infinity');
             v_from := -9223372036854775808;
             v_since := '-infinity';
             continue;
@@ -6622,7 +6516,6 @@ CREATE FUNCTION pgqueue."orders$read_grouped_rr"(vt integer, qty integer) RETURN
 declare
     p_qty alias for $2;
     v_ts timestamptz := clock_timestamp();
-    v_walk bigint;
     v_from bigint;
     v_since timestamptz;
     v_until timestamptz := v_ts + $1 * interval '1 second';
@@ -6632,19 +6525,9 @@ begin
         return;
     end if;
     perform from pgmq.q_orders where false;
-    v_walk := pg_sequence_last_value('pgqueue."orders$walk"'::regclass);
-    if (((date_part('epoch', v_ts) * 1000000)::bigint & 255) < p_qty or ((date_part('epoch', v_ts) * 1000000)::bigint - v_walk) / 1000000 <> 0) is true then
-        v_walk := pgqueue."orders$floor"(v_ts);
-    end if;
-    if v_walk is null then
-        v_from := -9223372036854775808;
-        v_since := '-infinity';
-    else
-        v_from := coalesce(pg_sequence_last_value('pgqueue."orders$floor_id"'::regclass), -9223372036854775808);
-        v_since := coalesce(to_timestamp(nullif(pg_sequence_last_value('pgqueue."orders$floor_vt"'::regclass), 0) / 1e6::float8), '-infinity');
-    end if;
+    select f.v_from, f.v_since into v_from, v_since from pgqueue."orders$floor"(v_ts, p_qty) f;
     v_ids := pgqueue."orders$heads"(v_ts, p_qty, v_from, v_since, '{}');
-    if v_ids = '{}' and v_walk is not null then
+    if v_ids = '{}' and (v_from > -9223372036854775808 or v_since > '-infinity') then
         v_ids := pgqueue."orders$heads"(v_ts, p_qty, -9223372036854775808, '-infinity', '{}');
     end if;
     v_ids := array(
@@ -6700,22 +6583,19 @@ ALTER FUNCTION pgqueue."orders$read_grouped_rr"(vt integer, qty integer) OWNER T
 -- Name: orders$send(jsonb, jsonb, timestamp with time zone); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
 --
 
-CREATE FUNCTION pgqueue."orders$send"(msg jsonb, headers jsonb DEFAULT NULL::jsonb, delay timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS bigint
+CREATE FUNCTION pgqueue."orders$send"(msg jsonb, headers jsonb DEFAULT NULL::jsonb, delay timestamp with time zone DEFAULT NULL::timestamp with time zone, OUT v_msg_id bigint) RETURNS bigint
     LANGUAGE plpgsql
     AS $$
 -- Sends one message, visible from delay on; null means now.
-declare
-    v_msg_id bigint;
 begin
     insert into pgmq.q_orders (vt, message, headers)
     values (coalesce(delay, now()), msg, headers)
     returning msg_id into v_msg_id;
-    return v_msg_id;
 end
 $$;
 
 
-ALTER FUNCTION pgqueue."orders$send"(msg jsonb, headers jsonb, delay timestamp with time zone) OWNER TO app_owner;
+ALTER FUNCTION pgqueue."orders$send"(msg jsonb, headers jsonb, delay timestamp with time zone, OUT v_msg_id bigint) OWNER TO app_owner;
 
 --
 -- Name: orders$send_batch(jsonb[], jsonb[], timestamp with time zone); Type: FUNCTION; Schema: pgqueue; Owner: app_owner

@@ -78,7 +78,7 @@ def raise_floor(conn: Connection) -> int:
     [msg_id] = send(conn)
     if floors(conn)[2] is not None:
         set_stamp(conn, 0)
-    conn.execute("""select pgqueue."x$floor"(clock_timestamp())""")
+    conn.execute("""select from pgqueue."x$floor"(clock_timestamp(), 256)""")
     conn.execute("select pgmq.delete('x', %s)", [msg_id])
     return floor_id(conn)
 
@@ -298,7 +298,7 @@ def test_a_full_walk_of_another_is_not_undone(queue: Connection, db: Database) -
         slow.ask("select 1")
         holder.ask("begin; lock table pgmq.q_x in access exclusive mode")
         set_stamp(queue, -SECOND // 10)
-        slow.start("""select pgqueue."x$floor"(clock_timestamp())""")
+        slow.start("""select from pgqueue."x$floor"(clock_timestamp(), 256)""")
         assert not slow.settles(holder)
         set_stamp(queue, 0)
         queue.execute("""select setval('pgqueue."x$floor_id"', %s)""", [floor - 100])

@@ -38,6 +38,7 @@ PURE = {
     "_check_partitioning",
     "_compiled_texts",
     "_direct_calls",
+    "_due_keys",
     "_filled",
     "_may_be_free",
     "_lost_lease",
@@ -85,6 +86,7 @@ def test_a_stranger_is_denied_everything(db: Database, conn: Connection) -> None
         signature: state
         for signature, state in found.items()
         if state != DENIED
+        and not names[signature].endswith("$floor")  # reads sequences alone, and gives the start where it may not
         and not (signature.startswith("pgqueue.") and names[signature] in PURE | CATALOGUE | OPEN)
     }
     assert wrong == {}
