@@ -86,7 +86,7 @@ def test_a_stranger_is_denied_everything(db: Database, conn: Connection) -> None
         signature: state
         for signature, state in found.items()
         if state != DENIED
-        and not names[signature].endswith("$floor")  # reads sequences alone, and gives the start where it may not
+        and not names[signature].endswith("$floor")  # sequences alone; the start where it may not
         and not (signature.startswith("pgqueue.") and names[signature] in PURE | CATALOGUE | OPEN)
     }
     assert wrong == {}
