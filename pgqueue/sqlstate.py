@@ -23,6 +23,7 @@ from pgqueue.errors import (
 )
 
 _QUEUE_TABLE = re.compile(r'relation "pgmq\.(?:q|a)_(.+)" does not exist')
+_QUEUE_PART = re.compile(r'relation "pgqueue\.(.+)\$\w+" does not exist')
 _OUR_SCHEMAS = re.compile(r"\b(pgmq|pgqueue)\b")
 
 
@@ -64,8 +65,9 @@ def _kind(sqlstate: str, said: str) -> tuple[type[PgqueueError], str | None]:
 def _missing_relation(said: str) -> tuple[type[PgqueueError], str | None]:
     if said.startswith("queue "):
         return NoSuchQueue, said
-    if table := _QUEUE_TABLE.search(said):  # pgmq's own SQL shows its table
-        return NoSuchQueue, f'queue "{table[1]}" does not exist'
+    # pgmq's own SQL shows its table; a compiled function that drop_queue has overtaken, the queue's sequence
+    if found := _QUEUE_TABLE.search(said) or _QUEUE_PART.search(said):
+        return NoSuchQueue, f'queue "{found[1]}" does not exist'
     return (NotInstalled, None) if _OUR_SCHEMAS.search(said) else (Refused, said)
 
 

@@ -246,10 +246,13 @@ def no_dsn() -> BadValue:
 
 @contextmanager
 def block(conn: Connection[Any]) -> Iterator[None]:
-    """psycopg's transaction, whose end raises our errors."""
+    """psycopg's transaction, whose begin and end raise our errors."""
     inner = conn.pgconn.transaction_status != IDLE
     transaction = conn.transaction()
-    transaction.__enter__()
+    try:
+        transaction.__enter__()
+    except psycopg.Error as error:
+        raise (ConnectionLost(sqlstate=error.sqlstate) if conn.closed else from_server(error)) from error
     try:
         yield
     except BaseException:

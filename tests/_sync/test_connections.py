@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from pgqueue import Client
-from pgqueue.errors import CannotConnect, Conflict, ConnectionLost, InDoubt, NoSuchQueue
+from pgqueue.errors import CannotConnect, Conflict, ConnectionLost, InDoubt, NoSuchQueue, Refused
 from tests._sync._compat import Background, is_broken_off, pool_of, sleep
 from tests.databases import Database, our_sql, uri
 from tests.servers import Server
@@ -107,6 +107,39 @@ def send_around(client: Client, axe: Axe) -> None:
         client.queue("orders").send(1)
         axe.cut("application_name = 'pgqueue'")
         client.queue("orders").send(2)
+
+
+def test_a_connection_lost_at_the_begin_is_lost(
+    client: Client, axe: Axe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After it was found to work: nothing of the transaction was said, so that is no doubt."""
+    client.queue("orders").read()
+    begin = psycopg.Transaction.__enter__
+
+    def begin_with_nobody(self: Any) -> Any:
+        axe.cut("application_name = 'pgqueue'")
+        return begin(self)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(psycopg.Transaction, begin.__name__, begin_with_nobody)
+        with pytest.raises(ConnectionLost) as caught:
+            in_a_transaction(client)
+        assert not isinstance(caught.value, InDoubt)
+        with pytest.raises(ConnectionLost):
+            client.queue("orders").send_bulk([1])
+    in_a_transaction(client)
+    assert axe.ask("select count(*) from pgmq.q_orders") == 1
+
+
+def test_a_begin_that_the_server_refuses_is_our_error(
+    client: Client, owned: psycopg.Connection[Any]
+) -> None:
+    """In a transaction that has failed already, no savepoint can be made."""
+    guest = Client(owned)
+    with pytest.raises(NoSuchQueue):
+        guest.queue("nope").send(1)
+    with pytest.raises(Refused, match="aborted"):
+        in_a_transaction(guest)
 
 
 def test_a_connection_lost_at_the_commit_leaves_all_in_doubt(client: Client, axe: Axe) -> None:

@@ -6,6 +6,7 @@ import psycopg
 import pytest
 
 from pgqueue import errors
+from pgqueue.names import FLOOR_SEQUENCES, NOTIFY_SEQUENCE, QueueNames
 from pgqueue.sqlstate import from_server
 
 
@@ -73,6 +74,17 @@ def test_pgmqs_own_text_is_said_our_way() -> None:
     assert str(from_server(server_error("42P01", 'relation "pgmq.a_my queue" does not exist'))) == (
         'queue "my queue" does not exist'
     )
+
+
+@pytest.mark.parametrize("part", [*FLOOR_SEQUENCES, NOTIFY_SEQUENCE])
+def test_a_queue_dropped_in_the_middle_of_a_call_is_no_queue(part: str) -> None:
+    """Only what has a dollar in its name belongs to one queue."""
+    gone = f'relation "pgqueue.{QueueNames("my queue").part(part)}" does not exist'
+    error = from_server(server_error("42P01", gone))
+    assert type(error) is errors.NoSuchQueue
+    assert str(error) == 'queue "my queue" does not exist'
+    ours = server_error("42P01", 'relation "pgqueue.policy" does not exist')
+    assert type(from_server(ours)) is errors.NotInstalled
 
 
 def test_what_the_server_said_is_kept_on_one_line() -> None:

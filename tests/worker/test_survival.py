@@ -13,7 +13,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from pgqueue import AsyncDelivery, Client, Queue, Worker
+from pgqueue import AsyncDelivery, Client, Defer, Discard, Queue, Worker
 from pgqueue.errors import PgqueueError
 from tests.databases import Cluster, Database, our_sql
 from tests.servers import Server
@@ -55,6 +55,34 @@ def test_it_outlives_its_sessions(db: Database, orders: Queue[Any], conn: Connec
     assert killed > 2
     assert sorted(seen) == list(range(200))
     assert value(conn, "select count(*) from pgmq.a_orders") == 200
+
+
+@pytest.mark.parametrize("end", [Discard("it is old"), Defer(0.01), ValueError("never")])
+def test_an_end_whose_begin_is_lost_is_said_again(
+    db: Database, orders: Queue[Any], conn: Connection, monkeypatch: pytest.MonkeyPatch, end: Exception
+) -> None:
+    """The session ends after it was found to work, and before the transaction of the message's end begins."""
+    worker = Worker(db.dsn, poll=0.05)
+    begin, seen = psycopg.AsyncTransaction.__aenter__, 0
+
+    async def begin_with_nobody(self: Any) -> Any:
+        monkeypatch.undo()
+        do(conn, "select pg_terminate_backend(%s, 10000)", self.connection.info.backend_pid)
+        return await begin(self)
+
+    @worker.handler("orders", vt=60, max_deliveries=1)
+    async def handle(message: AsyncDelivery[Any]) -> None:
+        nonlocal seen
+        seen += 1
+        if seen > 1:
+            return
+        monkeypatch.setattr(psycopg.AsyncTransaction, "__aenter__", begin_with_nobody)
+        raise end
+
+    orders.send(1)
+    with Running(worker):
+        until(lambda: value(conn, "select count(*) from pgmq.q_orders") == 0, "its end", 10)
+    assert seen == (2 if isinstance(end, Defer) else 1)
 
 
 def test_it_waits_for_a_server_that_is_full(
