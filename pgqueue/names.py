@@ -46,7 +46,7 @@ FUNCTIONS = (
     "set_vt_batch",
 )
 #: The compiled functions of a queue that has a FIFO index. `grouped_head` is short: `$read_grouped_head` would not fit.
-GROUPED_FUNCTIONS = ("heads", "read_grouped", "read_grouped_rr", "grouped_head")
+GROUPED_FUNCTIONS = ("groups", "heads", "read_grouped", "read_grouped_rr", "grouped_head")
 #: The compiled functions that differ where a queue is partitioned by message id.
 PARTITIONED_FUNCTIONS = ("read", "fetch", "pop")
 #: The sequences that hold where live rows begin (sql/templates/compiled/floor.sql.jinja), and when this was last looked

@@ -291,7 +291,7 @@ begin
     if not pgqueue._has_index(pgqueue._object_name('q_', v_name, '_fifo_idx'), 'q_' || v_name) then
         perform pgqueue._fire_triggers(v_name);
         execute pgqueue._filled($ddl$
-            create index %28$I on pgmq.%1$I (
+            create index %29$I on pgmq.%1$I (
     hashtextextended(coalesce(headers ->> 'x-pgmq-group', '_default_fifo_group'), 0), (msg_id + 0)
 )
         $ddl$, v_name);
@@ -417,7 +417,7 @@ begin
     end if;
     if not pgqueue._has_index(pgqueue._object_name('q_', v_name, '_msg_id_idx'), 'q_' || v_name) then
         execute pgqueue._filled($ddl$
-            create index %29$I on pgmq.%1$I (msg_id)
+            create index %30$I on pgmq.%1$I (msg_id)
         $ddl$, v_name);
     end if;
     perform pgqueue._make_indexes(v_name);
@@ -2238,7 +2238,7 @@ begin
             select array(
                 select msg_id
                 from pgmq.%1$I
-                where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= $2 and vt <= $1
+                where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= $2 and vt <= $1 and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
                 order by vt
                 limit $3
             )
@@ -2612,14 +2612,14 @@ declare
     v_clean boolean;
 begin
     select f.from_id, f.since, f.is_turn, f.walk, f.is_clean into v_from, v_since, v_turn, v_walk, v_clean
-    from pgqueue._floor(%22$L::regclass, %23$L::regclass, %24$L::regclass, v_ts, v_qty) f;
+    from pgqueue._floor(%26$L, %23$L::regclass, %24$L::regclass, %25$L::regclass, v_ts, v_qty) f;
     if v_turn then
         select f.from_id, f.since into v_from, v_since
         from pgqueue._move_floor(
-            %25$L,
-            %22$L::regclass,
+            %26$L,
             %23$L::regclass,
             %24$L::regclass,
+            %25$L::regclass,
             v_ts,
             v_walk,
             v_clean,
@@ -2655,11 +2655,11 @@ begin
     select min(m.msg_id) into v_msg_id
     from pgmq.%1$I m
     where m.msg_id = any(v_msg_ids) and isfinite(v_vt) and v_vt - m.enqueued_at < interval '1 second';
-    if v_msg_id < pg_sequence_last_value(%22$L::regclass) then
-        perform setval(%22$L::regclass, v_msg_id);
+    if v_msg_id < pg_sequence_last_value(%23$L::regclass) then
+        perform setval(%23$L::regclass, v_msg_id);
     end if;
-    if v_vt < coalesce(to_timestamp(nullif(pg_sequence_last_value(%23$L::regclass), 0) / 1e6::float8), '-infinity') then
-        perform setval(%23$L::regclass, (case when v_vt > to_timestamp(0) then date_part('epoch', v_vt) * 1000000 - 1000 else 0 end)::bigint);
+    if v_vt < coalesce(to_timestamp(nullif(pg_sequence_last_value(%24$L::regclass), 0) / 1e6::float8), '-infinity') then
+        perform setval(%24$L::regclass, (case when v_vt > to_timestamp(0) then date_part('epoch', v_vt) * 1000000 - 1000 else 0 end)::bigint);
     end if;
 end
 $body$;
@@ -2692,7 +2692,7 @@ begin
         v_due := array(
             select msg_id
             from pgmq.%1$I
-            where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= v_since and vt <= v_ts
+            where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= v_since and vt <= v_ts and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
             order by vt
             limit v_most
         );
@@ -2729,7 +2729,7 @@ begin
             exit;
         end if;
     end loop;
-    if v_until <= v_ts and pg_sequence_last_value(%24$L::regclass) is not null then
+    if v_until <= v_ts and pg_sequence_last_value(%25$L::regclass) is not null then
         perform pgqueue.%6$I(v_ids, v_until);
     end if;
 end
@@ -2768,9 +2768,9 @@ begin
     from (
         select
             clock_timestamp() as ts,
-            coalesce(pg_sequence_last_value(%22$L::regclass), -9223372036854775808) as from_id,
-            coalesce(to_timestamp(nullif(pg_sequence_last_value(%23$L::regclass), 0) / 1e6::float8), '-infinity') as since,
-            pg_sequence_last_value(%24$L::regclass) as walk
+            coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
+            coalesce(to_timestamp(nullif(pg_sequence_last_value(%24$L::regclass), 0) / 1e6::float8), '-infinity') as since,
+            pg_sequence_last_value(%25$L::regclass) as walk
     ) f;
     loop
         if $2 = 1 then
@@ -2856,9 +2856,9 @@ begin
     from (
         select
             clock_timestamp() as ts,
-            coalesce(pg_sequence_last_value(%22$L::regclass), -9223372036854775808) as from_id,
-            coalesce(to_timestamp(nullif(pg_sequence_last_value(%23$L::regclass), 0) / 1e6::float8), '-infinity') as since,
-            pg_sequence_last_value(%24$L::regclass) as walk
+            coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
+            coalesce(to_timestamp(nullif(pg_sequence_last_value(%24$L::regclass), 0) / 1e6::float8), '-infinity') as since,
+            pg_sequence_last_value(%25$L::regclass) as walk
     ) f
     left join pgmq.%1$I on false;
     if v_plain and v_since <= v_ts then
@@ -2895,7 +2895,7 @@ begin
         order by msg_id;
         get diagnostics v_rows = row_count;
         v_count := v_count + v_rows;
-        exit when v_count = 0 or v_rows = v_left or v_to >= pgqueue._last_id(%25$L);
+        exit when v_count = 0 or v_rows = v_left or v_to >= pgqueue._last_id(%26$L);
         v_from := v_to + 1;
         v_to := 9223372036854775807;
     end loop;
@@ -2994,9 +2994,9 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
     from (
         select
             clock_timestamp() as ts,
-            coalesce(pg_sequence_last_value(%22$L::regclass), -9223372036854775808) as from_id,
-            coalesce(to_timestamp(nullif(pg_sequence_last_value(%23$L::regclass), 0) / 1e6::float8), '-infinity') as since,
-            pg_sequence_last_value(%24$L::regclass) as walk
+            coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
+            coalesce(to_timestamp(nullif(pg_sequence_last_value(%24$L::regclass), 0) / 1e6::float8), '-infinity') as since,
+            pg_sequence_last_value(%25$L::regclass) as walk
     ) f;
     loop
         if $2 = 1 then
@@ -3125,9 +3125,9 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
     from (
         select
             clock_timestamp() as ts,
-            coalesce(pg_sequence_last_value(%22$L::regclass), -9223372036854775808) as from_id,
-            coalesce(to_timestamp(nullif(pg_sequence_last_value(%23$L::regclass), 0) / 1e6::float8), '-infinity') as since,
-            pg_sequence_last_value(%24$L::regclass) as walk
+            coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
+            coalesce(to_timestamp(nullif(pg_sequence_last_value(%24$L::regclass), 0) / 1e6::float8), '-infinity') as since,
+            pg_sequence_last_value(%25$L::regclass) as walk
     ) f
     left join pgmq.%1$I on false;
     if v_plain and v_since <= v_ts then
@@ -3164,7 +3164,7 @@ and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
         order by msg_id;
         get diagnostics v_rows = row_count;
         v_count := v_count + v_rows;
-        exit when v_count = 0 or v_rows = v_left or v_to >= pgqueue._last_id(%25$L);
+        exit when v_count = 0 or v_rows = v_left or v_to >= pgqueue._last_id(%26$L);
         v_from := v_to + 1;
         v_to := 9223372036854775807;
     end loop;
@@ -3247,9 +3247,9 @@ begin
     from (
         select
             clock_timestamp() as ts,
-            coalesce(pg_sequence_last_value(%22$L::regclass), -9223372036854775808) as from_id,
-            coalesce(to_timestamp(nullif(pg_sequence_last_value(%23$L::regclass), 0) / 1e6::float8), '-infinity') as since,
-            pg_sequence_last_value(%24$L::regclass) as walk
+            coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
+            coalesce(to_timestamp(nullif(pg_sequence_last_value(%24$L::regclass), 0) / 1e6::float8), '-infinity') as since,
+            pg_sequence_last_value(%25$L::regclass) as walk
     ) f;
     loop
         if $1 = 1 then
@@ -3331,9 +3331,9 @@ begin
     from (
         select
             clock_timestamp() as ts,
-            coalesce(pg_sequence_last_value(%22$L::regclass), -9223372036854775808) as from_id,
-            coalesce(to_timestamp(nullif(pg_sequence_last_value(%23$L::regclass), 0) / 1e6::float8), '-infinity') as since,
-            pg_sequence_last_value(%24$L::regclass) as walk
+            coalesce(pg_sequence_last_value(%23$L::regclass), -9223372036854775808) as from_id,
+            coalesce(to_timestamp(nullif(pg_sequence_last_value(%24$L::regclass), 0) / 1e6::float8), '-infinity') as since,
+            pg_sequence_last_value(%25$L::regclass) as walk
     ) f
     left join pgmq.%1$I on false;
     if v_plain and v_since <= v_ts then
@@ -3369,7 +3369,7 @@ begin
         order by msg_id;
         get diagnostics v_rows = row_count;
         v_count := v_count + v_rows;
-        exit when v_count = 0 or v_rows = v_left or v_to >= pgqueue._last_id(%25$L);
+        exit when v_count = 0 or v_rows = v_left or v_to >= pgqueue._last_id(%26$L);
         v_from := v_to + 1;
         v_to := 9223372036854775807;
     end loop;
@@ -3478,7 +3478,7 @@ begin
     set vt = $2
     where m.msg_id = $1
     returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
-    if found and $2 <= clock_timestamp() + interval '1 second' and pg_sequence_last_value(%24$L::regclass) is not null then
+    if found and $2 <= clock_timestamp() + interval '1 second' and pg_sequence_last_value(%25$L::regclass) is not null then
         perform pgqueue.%6$I(array[$1], $2);
     end if;
 end
@@ -3498,14 +3498,55 @@ begin
     set vt = $2
     where m.msg_id = any($1)
     returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers;
-    if found and $2 <= clock_timestamp() + interval '1 second' and pg_sequence_last_value(%24$L::regclass) is not null then
+    if found and $2 <= clock_timestamp() + interval '1 second' and pg_sequence_last_value(%25$L::regclass) is not null then
         perform pgqueue.%6$I($1, $2);
     end if;
 end
 $body$;
 $text$),
+        ('groups', true, null, $text$
+create or replace function pgqueue.%18$I(v_ts timestamptz, v_first bigint, v_most integer)
+returns bigint[]
+language plpgsql volatile parallel unsafe
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_material = off
+set enable_hashagg = off
+set jit = off
+set plan_cache_mode = force_generic_plan
+as $body$
+-- The visible heads of up to v_most groups: a walk along the index over groups, from a hash on.
+begin
+    return array(
+        with recursive w as (
+            (
+                select hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) as hash, m.msg_id, m.vt, 1 as place
+                from pgmq.%1$I m
+                where hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) >= v_first
+                order by hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0), (m.msg_id + 0)
+                limit 1
+            )
+            union all
+            select n.hash, n.msg_id, n.vt, w.place + 1
+            from w
+            cross join lateral (
+                select hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) as hash, m.msg_id, m.vt
+                from pgmq.%1$I m
+                where hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) > w.hash
+                order by hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0), (m.msg_id + 0)
+                limit 1
+            ) n
+            where w.place < v_most
+        )
+        select w.msg_id from w where w.vt <= v_ts
+    );
+end
+$body$;
+$text$),
         ('heads', true, null, $text$
-create or replace function pgqueue.%18$I(
+create or replace function pgqueue.%19$I(
     v_ts timestamptz, v_qty integer, v_from bigint, v_since timestamptz, v_taken bigint[]
 )
 returns bigint[]
@@ -3520,25 +3561,56 @@ set jit = off
 set plan_cache_mode = force_generic_plan
 as $body$
 -- Locks the heads of up to v_qty free groups that no other reader holds, those of v_taken left out. First some 400 visible
--- messages in the order of their ids, each asked whether it is its group's head. If those give too few, up to 700 groups
--- from a random place on, along the index over groups, and around.
+-- messages in the order of their ids, each asked whether it is its group's head: ready ones, and the heads of the groups in
+-- which a message is longest due. If those give too few, up to 700 groups from a random place on, along the index over
+-- groups, and around. One time in 16 a shorter such walk comes first: a group whose due messages others outnumber is not
+-- passed over for ever.
 declare
+    v_random bigint := hashtextextended(v_ts::text, 0);
+    v_start bigint := -9223372036854775808;
+    v_hashes bigint[];
     v_due bigint[];
     v_chunk bigint[];
     v_heads bigint[] := '{}';
-    v_next bigint := -9223372036854775808;
+    v_next bigint := v_start;
     v_seen integer := 0;
     v_size integer := 64;
     v_first bigint;
     v_missing integer;
 begin
-    v_due := array(
-        select msg_id
-        from pgmq.%1$I
-        where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= v_since and vt <= v_ts
-        order by vt
-        limit 100
+    v_hashes := array(
+        select hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0)
+        from pgmq.%1$I m
+        where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
+        order by m.vt
+        limit 400
     );
+    v_due := array(
+        select m.msg_id
+        from (select distinct h.hash from unnest(v_hashes) as h (hash)) g
+        cross join lateral (
+            select m.msg_id, m.vt, m.enqueued_at, m.xmax
+            from pgmq.%1$I m
+            where hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) = g.hash
+            order by (m.msg_id + 0)
+            limit 1
+        ) m
+        where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt <= v_ts and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
+    );
+    if (date_part('epoch', v_ts) * 1000000)::bigint & 15 = 0 then
+        v_due := array(
+            select m.msg_id
+            from (
+                select distinct w.msg_id
+                from unnest(v_due || pgqueue.%18$I(v_ts, v_random, 300) || pgqueue.%18$I(v_ts, v_start, 300)) as w (msg_id)
+            ) w
+            cross join lateral (
+                select m.msg_id
+                from pgmq.%1$I m
+                where m.msg_id = w.msg_id and (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second')
+            ) m
+        );
+    end if;
     loop
         v_chunk := array(
             select c.msg_id
@@ -3580,34 +3652,15 @@ begin
         v_next := v_chunk[cardinality(v_chunk)] + 1;
         v_size := v_size * 2;
     end loop;
-    if cardinality(v_heads) >= v_qty or cardinality(v_chunk) < v_size then
+    if cardinality(v_heads) >= v_qty or cardinality(v_chunk) < v_size and cardinality(v_hashes) < 400 then
         return v_heads;
     end if;
-    foreach v_first in array array[hashtextextended(v_ts::text, 0), -9223372036854775808] loop
+    foreach v_first in array array[v_random, v_start] loop
         v_chunk := array(
-            with recursive w as (
-                (
-                    select hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) as hash, m.msg_id, m.vt, 1 as place
-                    from pgmq.%1$I m
-                    where hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) >= v_first
-                    order by hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0), (m.msg_id + 0)
-                    limit 1
-                )
-                union all
-                select n.hash, n.msg_id, n.vt, w.place + 1
-                from w
-                cross join lateral (
-                    select hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) as hash, m.msg_id, m.vt
-                    from pgmq.%1$I m
-                    where hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) > w.hash
-                    order by hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0), (m.msg_id + 0)
-                    limit 1
-                ) n
-                where w.place < 700
-            )
-            select w.msg_id from w where w.vt <= v_ts
+            select c.msg_id
+            from unnest(pgqueue.%18$I(v_ts, v_first, 700)) as c (msg_id)
+            where c.msg_id <> all(v_taken || v_heads)
         );
-        v_chunk := array(select c.msg_id from unnest(v_chunk) as c (msg_id) where c.msg_id <> all(v_taken || v_heads));
         v_missing := v_qty - cardinality(v_heads);
         v_heads := v_heads || array(
             select m.msg_id
@@ -3628,7 +3681,7 @@ end
 $body$;
 $text$),
         ('read_grouped', true, null, $text$
-create or replace function pgqueue.%19$I(vt integer, qty integer)
+create or replace function pgqueue.%20$I(vt integer, qty integer)
 returns setof pgmq.message_record
 language plpgsql volatile parallel unsafe
 set enable_seqscan = off
@@ -3656,7 +3709,7 @@ begin
     perform from pgmq.%1$I where false;
     select f.v_from, f.v_since into v_from, v_since from pgqueue.%5$I(v_ts, p_qty) f;
     while cardinality(v_ids) < p_qty or p_qty < 0 loop
-        v_head := pgqueue.%18$I(v_ts, 1, v_from, v_since, v_heads);
+        v_head := pgqueue.%19$I(v_ts, 1, v_from, v_since, v_heads);
         if v_head = '{}' then
             exit when v_ids <> '{}' or not (v_from > -9223372036854775808 or v_since > '-infinity');
             v_from := -9223372036854775808;
@@ -3696,14 +3749,14 @@ begin
     select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
     from leased m
     order by array_position(v_ids, m.msg_id);
-    if v_until <= v_ts and pg_sequence_last_value(%24$L::regclass) is not null then
+    if v_until <= v_ts and pg_sequence_last_value(%25$L::regclass) is not null then
         perform pgqueue.%6$I(v_ids, v_until);
     end if;
 end
 $body$;
 $text$),
         ('read_grouped_rr', true, null, $text$
-create or replace function pgqueue.%20$I(vt integer, qty integer)
+create or replace function pgqueue.%21$I(vt integer, qty integer)
 returns setof pgmq.message_record
 language plpgsql volatile parallel unsafe
 set enable_seqscan = off
@@ -3729,9 +3782,9 @@ begin
     end if;
     perform from pgmq.%1$I where false;
     select f.v_from, f.v_since into v_from, v_since from pgqueue.%5$I(v_ts, p_qty) f;
-    v_ids := pgqueue.%18$I(v_ts, p_qty, v_from, v_since, '{}');
+    v_ids := pgqueue.%19$I(v_ts, p_qty, v_from, v_since, '{}');
     if v_ids = '{}' and (v_from > -9223372036854775808 or v_since > '-infinity') then
-        v_ids := pgqueue.%18$I(v_ts, p_qty, -9223372036854775808, '-infinity', '{}');
+        v_ids := pgqueue.%19$I(v_ts, p_qty, -9223372036854775808, '-infinity', '{}');
     end if;
     v_ids := array(
         with h as materialized (
@@ -3773,14 +3826,14 @@ begin
     select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
     from leased m
     order by array_position(v_ids, m.msg_id);
-    if v_until <= v_ts and pg_sequence_last_value(%24$L::regclass) is not null then
+    if v_until <= v_ts and pg_sequence_last_value(%25$L::regclass) is not null then
         perform pgqueue.%6$I(v_ids, v_until);
     end if;
 end
 $body$;
 $text$),
         ('grouped_head', true, null, $text$
-create or replace function pgqueue.%21$I(vt integer, qty integer)
+create or replace function pgqueue.%22$I(vt integer, qty integer)
 returns setof pgmq.message_record
 language plpgsql volatile parallel unsafe
 set enable_seqscan = off
@@ -3803,9 +3856,9 @@ declare
 begin
     perform from pgmq.%1$I where false;
     select f.v_from, f.v_since into v_from, v_since from pgqueue.%5$I(v_ts, p_qty) f;
-    v_ids := pgqueue.%18$I(v_ts, p_qty, v_from, v_since, '{}');
+    v_ids := pgqueue.%19$I(v_ts, p_qty, v_from, v_since, '{}');
     if v_ids = '{}' and (v_from > -9223372036854775808 or v_since > '-infinity') then
-        v_ids := pgqueue.%18$I(v_ts, p_qty, -9223372036854775808, '-infinity', '{}');
+        v_ids := pgqueue.%19$I(v_ts, p_qty, -9223372036854775808, '-infinity', '{}');
     end if;
     v_ids := array(select h.msg_id from unnest(v_ids) as h (msg_id) order by h.msg_id);
     return query
@@ -3827,7 +3880,7 @@ begin
     select m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
     from leased m
     order by array_position(v_ids, m.msg_id);
-    if v_until <= v_ts and pg_sequence_last_value(%24$L::regclass) is not null then
+    if v_until <= v_ts and pg_sequence_last_value(%25$L::regclass) is not null then
         perform pgqueue.%6$I(v_ids, v_until);
     end if;
 end
@@ -4197,7 +4250,7 @@ CREATE FUNCTION pgqueue._filled(p_text text, p_name text) RETURNS text
 declare
     v_name text := p_name;
 begin
-    return format(p_text, 'q_' || v_name, 'a_' || v_name, v_name || '$send', v_name || '$send_batch', v_name || '$floor', v_name || '$lower_floor', v_name || '$due', v_name || '$read', v_name || '$fetch', v_name || '$complete', v_name || '$pop', v_name || '$delete', v_name || '$delete_batch', v_name || '$archive', v_name || '$archive_batch', v_name || '$set_vt', v_name || '$set_vt_batch', v_name || '$heads', v_name || '$read_grouped', v_name || '$read_grouped_rr', v_name || '$grouped_head', 'pgqueue.' || quote_ident(v_name || '$floor_id'), 'pgqueue.' || quote_ident(v_name || '$floor_vt'), 'pgqueue.' || quote_ident(v_name || '$walk'), 'pgmq.' || quote_ident('q_' || v_name), pgqueue._object_name('q_', v_name, '_ready_idx'), pgqueue._object_name('q_', v_name, '_waiting_idx'), pgqueue._object_name('q_', v_name, '_fifo_idx'), pgqueue._object_name('q_', v_name, '_msg_id_idx'), pgqueue._object_name('archived_at_idx_', v_name, ''));
+    return format(p_text, 'q_' || v_name, 'a_' || v_name, v_name || '$send', v_name || '$send_batch', v_name || '$floor', v_name || '$lower_floor', v_name || '$due', v_name || '$read', v_name || '$fetch', v_name || '$complete', v_name || '$pop', v_name || '$delete', v_name || '$delete_batch', v_name || '$archive', v_name || '$archive_batch', v_name || '$set_vt', v_name || '$set_vt_batch', v_name || '$groups', v_name || '$heads', v_name || '$read_grouped', v_name || '$read_grouped_rr', v_name || '$grouped_head', 'pgqueue.' || quote_ident(v_name || '$floor_id'), 'pgqueue.' || quote_ident(v_name || '$floor_vt'), 'pgqueue.' || quote_ident(v_name || '$walk'), 'pgmq.' || quote_ident('q_' || v_name), pgqueue._object_name('q_', v_name, '_ready_idx'), pgqueue._object_name('q_', v_name, '_waiting_idx'), pgqueue._object_name('q_', v_name, '_fifo_idx'), pgqueue._object_name('q_', v_name, '_msg_id_idx'), pgqueue._object_name('archived_at_idx_', v_name, ''));
 end
 $_$;
 
@@ -4281,10 +4334,10 @@ $$;
 ALTER FUNCTION pgqueue._fire_triggers(p_name text) OWNER TO app_owner;
 
 --
--- Name: _floor(regclass, regclass, regclass, timestamp with time zone, integer); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
+-- Name: _floor(regclass, regclass, regclass, regclass, timestamp with time zone, integer); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
 --
 
-CREATE FUNCTION pgqueue._floor(p_ids regclass, p_vts regclass, p_walk regclass, p_ts timestamp with time zone, p_qty integer, OUT from_id bigint, OUT since timestamp with time zone, OUT is_turn boolean, OUT walk bigint, OUT is_clean boolean) RETURNS record
+CREATE FUNCTION pgqueue._floor(p_relation regclass, p_ids regclass, p_vts regclass, p_walk regclass, p_ts timestamp with time zone, p_qty integer, OUT from_id bigint, OUT since timestamp with time zone, OUT is_turn boolean, OUT walk bigint, OUT is_clean boolean) RETURNS record
     LANGUAGE plpgsql
     AS $$
 -- Where live rows of a queue begin in its two indexes, as far as its sequences know; the start where the floor is not in use.
@@ -4298,8 +4351,8 @@ begin
     walk := pg_sequence_last_value(p_walk);
     is_turn := (((date_part('epoch', p_ts) * 1000000)::bigint & 255) < p_qty or ((date_part('epoch', p_ts) * 1000000)::bigint - walk) / 1000000 <> 0) is true;
     v_full := walk is null or is_turn and ((date_part('epoch', p_ts) * 1000000)::bigint - walk) / 1000000 <> 0;
-    if current_setting('transaction_isolation') <> 'read committed' then
-        -- Its snapshot may be old: it neither moves the floor nor claims the walk.
+    if current_setting('transaction_isolation') <> 'read committed' or row_security_active(p_relation) then
+        -- Its snapshot may be old, or it may see some rows only: it neither moves the floor nor claims the walk.
         is_turn := false;
     elsif v_full and walk is not null then
         walk := setval(p_walk, (date_part('epoch', p_ts) * 1000000)::bigint);
@@ -4315,7 +4368,7 @@ end
 $$;
 
 
-ALTER FUNCTION pgqueue._floor(p_ids regclass, p_vts regclass, p_walk regclass, p_ts timestamp with time zone, p_qty integer, OUT from_id bigint, OUT since timestamp with time zone, OUT is_turn boolean, OUT walk bigint, OUT is_clean boolean) OWNER TO app_owner;
+ALTER FUNCTION pgqueue._floor(p_relation regclass, p_ids regclass, p_vts regclass, p_walk regclass, p_ts timestamp with time zone, p_qty integer, OUT from_id bigint, OUT since timestamp with time zone, OUT is_turn boolean, OUT walk bigint, OUT is_clean boolean) OWNER TO app_owner;
 
 --
 -- Name: _forget(text); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
@@ -4655,17 +4708,17 @@ CREATE FUNCTION pgqueue._make_indexes(p_name text) RETURNS void
 begin
     if not pgqueue._has_index(pgqueue._object_name('q_', p_name, '_ready_idx'), 'q_' || p_name) then
         execute pgqueue._filled($ddl$
-            create index %26$I on pgmq.%1$I (msg_id) where isfinite(vt) and vt - enqueued_at < interval '1 second'
+            create index %27$I on pgmq.%1$I (msg_id) where isfinite(vt) and vt - enqueued_at < interval '1 second'
         $ddl$, p_name);
     end if;
     if not pgqueue._has_index(pgqueue._object_name('q_', p_name, '_waiting_idx'), 'q_' || p_name) then
         execute pgqueue._filled($ddl$
-            create index %27$I on pgmq.%1$I (vt) where (not isfinite(vt) or vt - enqueued_at >= interval '1 second')
+            create index %28$I on pgmq.%1$I (vt) where (not isfinite(vt) or vt - enqueued_at >= interval '1 second')
         $ddl$, p_name);
     end if;
     if not pgqueue._has_index(pgqueue._object_name('archived_at_idx_', p_name, ''), 'a_' || p_name) then
         execute pgqueue._filled($ddl$
-            create index %30$I on pgmq.%2$I (archived_at)
+            create index %31$I on pgmq.%2$I (archived_at)
         $ddl$, p_name);
     end if;
 end
@@ -4832,7 +4885,7 @@ CREATE FUNCTION pgqueue._may_be_free(p_xmax xid, p_snapshot pg_snapshot) RETURNS
 -- Whether the transaction in a visible row's xmax had ended when the query began: it rolled back, and the row is free to
 -- lock. True also where that cannot be known, and the row lock decides: for what this transaction or a subtransaction may
 -- have done itself, and beyond READ COMMITTED, where a changed row is an error. A multixact id is read as if it were a
--- transaction id: usually one long ended; if not, the row waits for the next walk, a second at most.
+-- transaction id: usually one long ended, or one so far ahead that it can be none.
 declare
     v_next bigint := pg_snapshot_xmax(p_snapshot)::text::bigint;
     v_xmax bigint := p_xmax::text::bigint;
@@ -4841,6 +4894,7 @@ declare
 begin
     return pg_visible_in_snapshot(v_full, p_snapshot)
         or (v_full >= pg_current_xact_id_if_assigned()) is true
+        or v_full::text::bigint > v_next + 1000000
         or current_setting('transaction_isolation') <> 'read committed';
 end
 $$;
@@ -5803,7 +5857,7 @@ begin
         v_due := array(
             select msg_id
             from pgmq.q_orders
-            where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= v_since and vt <= v_ts
+            where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= v_since and vt <= v_ts and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
             order by vt
             limit v_most
         );
@@ -5996,7 +6050,7 @@ declare
     v_clean boolean;
 begin
     select f.from_id, f.since, f.is_turn, f.walk, f.is_clean into v_from, v_since, v_turn, v_walk, v_clean
-    from pgqueue._floor('pgqueue."orders$floor_id"'::regclass, 'pgqueue."orders$floor_vt"'::regclass, 'pgqueue."orders$walk"'::regclass, v_ts, v_qty) f;
+    from pgqueue._floor('pgmq.q_orders', 'pgqueue."orders$floor_id"'::regclass, 'pgqueue."orders$floor_vt"'::regclass, 'pgqueue."orders$walk"'::regclass, v_ts, v_qty) f;
     if v_turn then
         select f.from_id, f.since into v_from, v_since
         from pgqueue._move_floor(
@@ -6089,6 +6143,52 @@ $_$;
 ALTER FUNCTION pgqueue."orders$grouped_head"(vt integer, qty integer) OWNER TO app_owner;
 
 --
+-- Name: orders$groups(timestamp with time zone, bigint, integer); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
+--
+
+CREATE FUNCTION pgqueue."orders$groups"(v_ts timestamp with time zone, v_first bigint, v_most integer) RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET enable_material TO 'off'
+    SET enable_hashagg TO 'off'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+-- The visible heads of up to v_most groups: a walk along the index over groups, from a hash on.
+begin
+    return array(
+        with recursive w as (
+            (
+                select hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) as hash, m.msg_id, m.vt, 1 as place
+                from pgmq.q_orders m
+                where hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) >= v_first
+                order by hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0), (m.msg_id + 0)
+                limit 1
+            )
+            union all
+            select n.hash, n.msg_id, n.vt, w.place + 1
+            from w
+            cross join lateral (
+                select hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) as hash, m.msg_id, m.vt
+                from pgmq.q_orders m
+                where hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) > w.hash
+                order by hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0), (m.msg_id + 0)
+                limit 1
+            ) n
+            where w.place < v_most
+        )
+        select w.msg_id from w where w.vt <= v_ts
+    );
+end
+$$;
+
+
+ALTER FUNCTION pgqueue."orders$groups"(v_ts timestamp with time zone, v_first bigint, v_most integer) OWNER TO app_owner;
+
+--
 -- Name: orders$heads(timestamp with time zone, integer, bigint, timestamp with time zone, bigint[]); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
 --
 
@@ -6102,27 +6202,58 @@ CREATE FUNCTION pgqueue."orders$heads"(v_ts timestamp with time zone, v_qty inte
     SET enable_hashagg TO 'off'
     SET jit TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
-    AS $$
+    AS $_$
 -- Locks the heads of up to v_qty free groups that no other reader holds, those of v_taken left out. First some 400 visible
--- messages in the order of their ids, each asked whether it is its group's head. If those give too few, up to 700 groups
--- from a random place on, along the index over groups, and around.
+-- messages in the order of their ids, each asked whether it is its group's head: ready ones, and the heads of the groups in
+-- which a message is longest due. If those give too few, up to 700 groups from a random place on, along the index over
+-- groups, and around. One time in 16 a shorter such walk comes first: a group whose due messages others outnumber is not
+-- passed over for ever.
 declare
+    v_random bigint := hashtextextended(v_ts::text, 0);
+    v_start bigint := -9223372036854775808;
+    v_hashes bigint[];
     v_due bigint[];
     v_chunk bigint[];
     v_heads bigint[] := '{}';
-    v_next bigint := -9223372036854775808;
+    v_next bigint := v_start;
     v_seen integer := 0;
     v_size integer := 64;
     v_first bigint;
     v_missing integer;
 begin
-    v_due := array(
-        select msg_id
-        from pgmq.q_orders
-        where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= v_since and vt <= v_ts
-        order by vt
-        limit 100
+    v_hashes := array(
+        select hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0)
+        from pgmq.q_orders m
+        where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt >= v_since and m.vt <= v_ts and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
+        order by m.vt
+        limit 400
     );
+    v_due := array(
+        select m.msg_id
+        from (select distinct h.hash from unnest(v_hashes) as h (hash)) g
+        cross join lateral (
+            select m.msg_id, m.vt, m.enqueued_at, m.xmax
+            from pgmq.q_orders m
+            where hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) = g.hash
+            order by (m.msg_id + 0)
+            limit 1
+        ) m
+        where (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second') and m.vt <= v_ts and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
+    );
+    if (date_part('epoch', v_ts) * 1000000)::bigint & 15 = 0 then
+        v_due := array(
+            select m.msg_id
+            from (
+                select distinct w.msg_id
+                from unnest(v_due || pgqueue."orders$groups"(v_ts, v_random, 300) || pgqueue."orders$groups"(v_ts, v_start, 300)) as w (msg_id)
+            ) w
+            cross join lateral (
+                select m.msg_id
+                from pgmq.q_orders m
+                where m.msg_id = w.msg_id and (not isfinite(m.vt) or m.vt - m.enqueued_at >= interval '1 second')
+            ) m
+        );
+    end if;
     loop
         v_chunk := array(
             select c.msg_id
@@ -6164,34 +6295,15 @@ begin
         v_next := v_chunk[cardinality(v_chunk)] + 1;
         v_size := v_size * 2;
     end loop;
-    if cardinality(v_heads) >= v_qty or cardinality(v_chunk) < v_size then
+    if cardinality(v_heads) >= v_qty or cardinality(v_chunk) < v_size and cardinality(v_hashes) < 400 then
         return v_heads;
     end if;
-    foreach v_first in array array[hashtextextended(v_ts::text, 0), -9223372036854775808] loop
+    foreach v_first in array array[v_random, v_start] loop
         v_chunk := array(
-            with recursive w as (
-                (
-                    select hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) as hash, m.msg_id, m.vt, 1 as place
-                    from pgmq.q_orders m
-                    where hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) >= v_first
-                    order by hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0), (m.msg_id + 0)
-                    limit 1
-                )
-                union all
-                select n.hash, n.msg_id, n.vt, w.place + 1
-                from w
-                cross join lateral (
-                    select hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) as hash, m.msg_id, m.vt
-                    from pgmq.q_orders m
-                    where hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) > w.hash
-                    order by hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0), (m.msg_id + 0)
-                    limit 1
-                ) n
-                where w.place < 700
-            )
-            select w.msg_id from w where w.vt <= v_ts
+            select c.msg_id
+            from unnest(pgqueue."orders$groups"(v_ts, v_first, 700)) as c (msg_id)
+            where c.msg_id <> all(v_taken || v_heads)
         );
-        v_chunk := array(select c.msg_id from unnest(v_chunk) as c (msg_id) where c.msg_id <> all(v_taken || v_heads));
         v_missing := v_qty - cardinality(v_heads);
         v_heads := v_heads || array(
             select m.msg_id
@@ -6209,7 +6321,7 @@ begin
     end loop;
     return v_heads;
 end
-$$;
+$_$;
 
 
 ALTER FUNCTION pgqueue."orders$heads"(v_ts timestamp with time zone, v_qty integer, v_from bigint, v_since timestamp with time zone, v_taken bigint[]) OWNER TO app_owner;

@@ -288,6 +288,29 @@ def test_sent_for_ever_ago_comes_first(queue: Connection, call: str) -> None:
     assert read(queue) == [first]
 
 
+def test_who_may_see_some_rows_only_leaves_the_floor(queue: Connection, db: Database) -> None:
+    """Row security hides the others' messages from it: they must come as before."""
+    roles = [db.create_role(), db.create_role()]
+    for number, role in enumerate(roles):
+        queue.execute(f"grant usage on schema pgmq, pgqueue to {role}".encode())
+        queue.execute(
+            f"grant all on pgmq.q_x to {role}; grant all on all sequences in schema pgqueue to {role}".encode()
+        )
+        queue.execute(
+            f"create policy of_{number} on pgmq.q_x to {role} using (message = '{number}'::jsonb)".encode()
+        )
+    queue.execute("alter table pgmq.q_x enable row level security")
+    queue.execute("insert into pgmq.q_x (vt, message) select now(), '0' from generate_series(1, 20)")
+    first, second = (db.connect(user=role) for role in roles)
+    for _ in range(50):
+        queue.execute("select pgmq.send('x', '1')")
+        set_stamp(queue, -2 * SECOND)
+        assert len(read(second, 200)) == 1
+    queue.execute("insert into pgmq.q_x (vt, message) select now(), '0' from generate_series(1, 20)")
+    assert len(read(first, 20)) == 20, "the old ones first"
+    assert max(read(first, 20)) == value(queue, "select max(msg_id) from pgmq.q_x where message = '0'")
+
+
 def test_a_full_walk_of_another_is_not_undone(queue: Connection, db: Database) -> None:
     """A session looked at the floor, and is held up; it must not raise what a full walk has lowered since."""
     send(queue)

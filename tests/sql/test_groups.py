@@ -64,6 +64,46 @@ def test_a_hidden_head_hides_its_group(conn: Connection) -> None:
         assert column(conn, f"select msg_id from pgmq.{way}('q', 0, 9)") == [3], way
 
 
+WAYS = ["read_grouped", "read_grouped_rr", "read_grouped_head"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_head_that_is_due_after_many_others_of_its_group(conn: Connection, way: str) -> None:
+    """All leases have ended, the head's last. No other message stands for the group, and none that is sent goes first."""
+    send(conn, "A" * 150)
+    do(
+        conn,
+        "update pgmq.q_q set enqueued_at = now() - interval '1 hour',"
+        " vt = now() - interval '1 second' * case msg_id when 1 then 1 else 60 end",
+    )
+    assert value(conn, f"select min(msg_id) from pgmq.{way}('q', 0, 1)") == 1
+    send(conn, "BC")
+    assert value(conn, f"select min(msg_id) from pgmq.{way}('q', 0, 1)") == 1
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_groups_whose_messages_are_due_are_not_outnumbered_for_ever(
+    house: Database, conn: Connection, way: str
+) -> None:
+    """150 groups with a lease that has ended: a reader holds 120 of them, and new groups come all the time."""
+    groups = "select array_agg(jsonb_build_object('x-pgmq-group', g::text)) from generate_series(1, 150) g"
+    do(
+        conn,
+        f"select pgmq.send_batch('q', array_fill('1'::jsonb, array[300]), h.h || h.h) from ({groups}) h (h)",
+    )
+    do(conn, "update pgmq.q_q set enqueued_at = now() - interval '1 hour', vt = now() - interval '1 minute'")
+    holder = house.connect(autocommit=False)
+    held = column(holder, "select msg_id from pgmq.read_grouped_head('q', 600, 120)")
+    assert held == list(range(1, 121))
+    for _ in range(200):  # One read in 16 looks at all groups first; by chance, none in 200: 1 in 400,000
+        send(conn, "N")
+        if value(conn, f"select min(msg_id) from pgmq.{way}('q', 600, 1)") == 121:
+            break
+    else:
+        pytest.fail("none of the 30 free groups")
+    holder.rollback()
+
+
 def test_order_by_key_with_parallel_workers(house: Database, conn: Connection) -> None:
     """case 53: three keys, four workers; within a key the order of work is the order of sending."""
     send(conn, "ABCABCBBACCCABAB" * 5)
