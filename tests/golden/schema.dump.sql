@@ -2253,13 +2253,13 @@ begin
                         select m.msg_id
                         from (
                             (
-                                select msg_id + 0 as msg_id, msg_id as key
+                                select msg_id as key, msg_id
                                 from pgmq.%1$I
                                 where isfinite(vt) and vt - enqueued_at < interval '1 second' and vt <= $1 and msg_id >= $3
                                 order by key
                             )
                             union all
-                            (select msg_id, key from unnest($4, pgqueue._due_keys($4, $5)) as d (msg_id, key) order by key)
+                            select key, msg_id from unnest(pgqueue._due_keys($4, $5), $4) as d (key, msg_id)
                             order by key
                         ) c
                         cross join lateral (
@@ -2287,13 +2287,13 @@ begin
                         select m.msg_id
                         from (
                             (
-                                select msg_id + 0 as msg_id, msg_id as key
+                                select msg_id as key, msg_id
                                 from pgmq.%1$I
                                 where isfinite(vt) and vt - enqueued_at < interval '1 second' and vt <= $1 and msg_id >= $3
                                 order by key
                             )
                             union all
-                            (select msg_id, key from unnest($4, pgqueue._due_keys($4, $5)) as d (msg_id, key) order by key)
+                            select key, msg_id from unnest(pgqueue._due_keys($4, $5), $4) as d (key, msg_id)
                             order by key
                         ) c
                         cross join lateral (
@@ -2611,10 +2611,10 @@ declare
     v_walk bigint;
     v_clean boolean;
 begin
-    select f.from_id, f.since, f.is_turn, f.walk, f.is_clean into v_from, v_since, v_turn, v_walk, v_clean
-    from pgqueue._floor(%26$L, %23$L::regclass, %24$L::regclass, %25$L::regclass, v_ts, v_qty) f;
+    select from_id, since, is_turn, walk, is_clean into v_from, v_since, v_turn, v_walk, v_clean
+    from pgqueue._floor(%26$L, %23$L::regclass, %24$L::regclass, %25$L::regclass, v_ts, v_qty);
     if v_turn then
-        select f.from_id, f.since into v_from, v_since
+        select from_id, since into v_from, v_since
         from pgqueue._move_floor(
             %26$L,
             %23$L::regclass,
@@ -2637,7 +2637,7 @@ begin
                 order by vt
                 limit 1
             )
-        ) f;
+        );
     end if;
 end
 $body$;
@@ -2700,13 +2700,13 @@ begin
             select m.msg_id
             from (
                 (
-                    select msg_id + 0 as msg_id, msg_id as key
+                    select msg_id as key, msg_id
                     from pgmq.%1$I
                     where isfinite(vt) and vt - enqueued_at < interval '1 second' and vt <= v_ts and msg_id >= v_from
                     order by key
                 )
                 union all
-                (select msg_id, key from unnest(v_due, pgqueue._due_keys(v_due, v_most)) as d (msg_id, key) order by key)
+                select key, msg_id from unnest(pgqueue._due_keys(v_due, v_most), v_due) as d (key, msg_id)
                 order by key
             ) c
             cross join lateral (
@@ -5865,13 +5865,13 @@ begin
             select m.msg_id
             from (
                 (
-                    select msg_id + 0 as msg_id, msg_id as key
+                    select msg_id as key, msg_id
                     from pgmq.q_orders
                     where isfinite(vt) and vt - enqueued_at < interval '1 second' and vt <= v_ts and msg_id >= v_from
                     order by key
                 )
                 union all
-                (select msg_id, key from unnest(v_due, pgqueue._due_keys(v_due, v_most)) as d (msg_id, key) order by key)
+                select key, msg_id from unnest(pgqueue._due_keys(v_due, v_most), v_due) as d (key, msg_id)
                 order by key
             ) c
             cross join lateral (
@@ -6049,10 +6049,10 @@ declare
     v_walk bigint;
     v_clean boolean;
 begin
-    select f.from_id, f.since, f.is_turn, f.walk, f.is_clean into v_from, v_since, v_turn, v_walk, v_clean
-    from pgqueue._floor('pgmq.q_orders', 'pgqueue."orders$floor_id"'::regclass, 'pgqueue."orders$floor_vt"'::regclass, 'pgqueue."orders$walk"'::regclass, v_ts, v_qty) f;
+    select from_id, since, is_turn, walk, is_clean into v_from, v_since, v_turn, v_walk, v_clean
+    from pgqueue._floor('pgmq.q_orders', 'pgqueue."orders$floor_id"'::regclass, 'pgqueue."orders$floor_vt"'::regclass, 'pgqueue."orders$walk"'::regclass, v_ts, v_qty);
     if v_turn then
-        select f.from_id, f.since into v_from, v_since
+        select from_id, since into v_from, v_since
         from pgqueue._move_floor(
             'pgmq.q_orders',
             'pgqueue."orders$floor_id"'::regclass,
@@ -6075,7 +6075,7 @@ begin
                 order by vt
                 limit 1
             )
-        ) f;
+        );
     end if;
 end
 $_$;
