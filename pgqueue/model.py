@@ -38,7 +38,7 @@ class MessageRecord(Generic[T]):
     msg_id: its number in the queue
     read_ct: how often it was delivered, with this time; (msg_id, read_ct) is the lease
     enqueued_at, last_read_at, vt: when it was sent, last read, and when it can be read again; an instant after
-        the year 9999, or infinity, is datetime.max
+        the year 9999, or infinity, is datetime.max; one before the year 1 is datetime.min
     text, headers_text: body and headers as JSON text, None for SQL's null
 
     The body is decoded when `message` is first asked for, so that one that cannot be decoded harms no other.

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 import psycopg
 
 from pgqueue._sync.lenders import Lent
-from pgqueue._sync.wire import Line
+from pgqueue._sync.wire import Line, not_text
 from pgqueue.errors import BadValue, ConnectionLost
 from pgqueue.sqlstate import from_server
 from pgqueue.statements.moment import When
@@ -86,6 +86,8 @@ def _copy(
         if line.conn.closed:
             raise ConnectionLost(sqlstate=error.sqlstate) from error
         raise from_server(error) from error
+    except UnicodeEncodeError as error:
+        raise not_text() from error
     return count
 
 

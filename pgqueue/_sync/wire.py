@@ -17,9 +17,9 @@ from psycopg.adapt import Transformer
 from psycopg.pq import TransactionStatus
 from psycopg.pq.abc import PGresult
 from psycopg.rows import tuple_row
-from psycopg.types.datetime import TimestamptzLoader
+from psycopg.types.datetime import TimestamptzBinaryLoader
 from psycopg.types.numeric import Int8Dumper
-from psycopg.types.string import TextLoader
+from psycopg.types.string import TextBinaryLoader
 
 from pgqueue.errors import BadValue, Conflict, ConnectionLost, InDoubt, NoSuchQueue, PgqueueError
 from pgqueue.sqlstate import from_server
@@ -43,8 +43,9 @@ class Line:
         self.conn = conn
         self.cursor = RawCursor(conn, row_factory=tuple_row)
         adapters = self.cursor.adapters
-        adapters.register_loader("json", TextLoader)
-        adapters.register_loader("jsonb", TextLoader)
+        for name in ("json", "text", "varchar"):
+            adapters.register_loader(name, Utf8Loader)
+        adapters.register_loader("jsonb", JsonbLoader)
         adapters.register_dumper(int, Int8Dumper)  # one type for all: one prepared statement
         server = conn.pgconn
         self._ways = _WAYS.setdefault((server.host, server.port, server.db), {})
@@ -96,6 +97,8 @@ class Line:
             for one in statements:
                 self._forget(one.queue)
             raise self._failure(error, alone) from error
+        except UnicodeError as error:
+            raise not_text() from error
         return [one.parse(reply) for one, reply in zip(statements, replies, strict=True)]
 
     def _run_by_name(self, statement: Statement[T]) -> T:
@@ -119,17 +122,21 @@ class Line:
         return until == ALWAYS
 
     def _reply(self, sql: bytes, params: tuple[Any, ...], shape: tuple[str, ...]) -> Reply:
-        """What the server answers. A text with a star is not prepared: its columns may change."""
+        """What the server answers. A text with a star is not prepared: its columns may change.
+
+        Binary, since psycopg reads an instant as text in the DateStyle ISO alone: in another, what a pop gave
+        would be lost.
+        """
         cursor = self.cursor
         star = b"*" in sql and not shape
         alone = self.commits
         try:
-            cursor.execute(sql, params, prepare=not star, binary=False)
+            cursor.execute(sql, params, prepare=not star, binary=True)
             rows = self._rows()
         except psycopg.Error as error:
             raise self._failure(error, alone) from error
         except UnicodeError as error:
-            raise BadValue("a text is not UTF-8, or holds what the database cannot") from error
+            raise not_text() from error
         return Reply(_names(cursor.pgresult) if star else shape, rows)
 
     def _rows(self) -> list[Any]:
@@ -152,16 +159,34 @@ class Line:
         return (InDoubt if alone else ConnectionLost)(sqlstate=error.sqlstate)
 
 
-class FarInstants(TimestamptzLoader):
+class FarInstants(TimestamptzBinaryLoader):
     """Instants after the year 9999, infinity too, are datetime.max; those before the year 1 datetime.min."""
 
     def load(self, data: Buffer) -> datetime:
         try:
             return super().load(data)
         except psycopg.DataError:
-            text = bytes(data)
-            nearest = datetime.min if text.startswith(b"-") or text.endswith(b"BC") else datetime.max
-            return nearest.replace(tzinfo=timezone.utc)
+            before_2000 = bytes(data)[0] & 0x80
+            return (datetime.min if before_2000 else datetime.max).replace(tzinfo=timezone.utc)
+
+
+class Utf8Loader(TextBinaryLoader):
+    """A text, also where the client's encoding is SQL_ASCII, for which psycopg gives bytes."""
+
+    def load(self, data: Buffer) -> str:
+        return str(data, self._encoding or "utf-8")
+
+
+class JsonbLoader(Utf8Loader):
+    """jsonb as the text that it is behind its first byte, the number of its format."""
+
+    def load(self, data: Buffer) -> str:
+        return super().load(data[1:])
+
+
+def not_text() -> BadValue:
+    """The error for what psycopg cannot encode."""
+    return BadValue("a text is not UTF-8, or holds what the database cannot")
 
 
 ALWAYS = float("inf")

@@ -171,3 +171,29 @@ async def test_other_kinds_of_queues(client: AsyncClient) -> None:
     for name in ("parted", 'un"logged'):
         assert await client.queue(name).send_bulk(range(100)) == 100
         assert (await client.queue(name).metrics()).queue_length == 100
+
+
+async def test_what_the_connections_encoding_does_not_have_is_refused(
+    client: AsyncClient, owned: psycopg.AsyncConnection[Any]
+) -> None:
+    """A caller's connection may have another than UTF-8."""
+    await client.create("orders")
+    await owned.execute("set client_encoding to latin1")
+    guest = AsyncClient(owned)
+    orders = guest.queue("orders")
+    for call in (
+        lambda: orders.send({"to": "☃"}),
+        lambda: orders.send_bulk([{"to": "☃"}]),
+        lambda: guest.send_all([orders.outgoing({"to": "☃"})]),
+    ):
+        with pytest.raises(BadValue, match="what the database cannot"):
+            await call()
+        await owned.rollback()
+        await owned.execute("set client_encoding to latin1")
+    await owned.execute("set client_encoding to sql_ascii")
+    assert await orders.send_bulk([{"to": "ann"}]) == 1
+    assert await orders.send({"to": "☃"}) > 0
+    assert [(one.text, one.message) for one in await orders.read(qty=2)] == [
+        ('{"to": "ann"}', {"to": "ann"}),
+        ('{"to": "☃"}', {"to": "☃"}),
+    ]

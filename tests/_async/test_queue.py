@@ -406,6 +406,69 @@ async def test_instants_that_python_does_not_know_stop_nothing(client: AsyncClie
     assert (await orders.peek(after_msg_id=3))[0].text == "4"
 
 
+STYLES = ("German, DMY", "SQL, MDY", "Postgres, DMY")
+
+
+@pytest.mark.parametrize("style", STYLES)
+async def test_no_style_of_dates_is_in_the_way(db: Database, style: str) -> None:
+    """The database's, or a role's: a read or a pop that cannot be understood has taken its messages already."""
+    db.connect().execute(f"alter database {db.name} set datestyle = '{style}'".encode())
+    db.connect().execute(f"alter database {db.name} set intervalstyle = 'sql_standard'".encode())
+    async with AsyncClient(db.dsn) as client:
+        await client.create("orders")
+        orders = client.queue("orders")
+        later = datetime.now(timezone.utc) + timedelta(hours=1)
+        await orders.send_many([1, 2, 3, {"ü": "\\"}], headers=[None, {"a": 1}, None, None])
+        await orders.send_bulk([5], delay=later)
+        assert [one.vt for one in await orders.peek(after_msg_id=4)] == [later]
+        (first,) = await orders.read(vt=30)
+        assert timedelta(seconds=29) < first.vt - first.enqueued_at < timedelta(seconds=40)
+        await first.extend(60)
+        (second,) = await orders.pop()
+        assert (second.message, second.headers) == (2, {"a": 1})
+        (third,) = await orders.fetch(done=[first])
+        moved = await orders.set_vt(third.msg_id, later)
+        assert moved is not None
+        assert moved.vt == later
+        assert [one.text for one in await orders.read(qty=9)] == [r'{"ü": "\\"}']
+        assert [one.created_at for one in await client.list_queues()] != [None]
+        assert (await orders.metrics()).queue_length == 3
+
+
+async def test_a_style_that_is_set_under_way_is_not_in_the_way(
+    client: AsyncClient, owned: psycopg.AsyncConnection[Any]
+) -> None:
+    """On a connection of the caller's, with prepared statements of before; far instants too."""
+    await client.create("orders")
+    await client.queue("orders").send_many([1, 2, 3])
+    orders = AsyncClient(owned).queue("orders")
+    (first,) = await orders.peek(qty=1)
+    await owned.execute(
+        "update pgmq.q_orders set enqueued_at = 'infinity', vt = '-infinity' where msg_id = 2"
+    )
+    for style in STYLES:
+        await owned.execute(f"set datestyle = '{style}'".encode())
+        assert await orders.peek(qty=1) == [first]
+        far = (await orders.peek(after_msg_id=1))[0]
+        assert (far.enqueued_at.year, far.vt.year) == (9999, 1)
+    assert [one.message for one in await orders.pop(qty=3)] == [1, 2, 3]
+
+
+async def test_an_instant_that_python_does_not_know_loses_no_message(
+    client: AsyncClient, db: Database
+) -> None:
+    """One that is read, or popped: it has left the queue when the client is told."""
+    await client.create("orders")
+    orders = client.queue("orders")
+    await orders.send_many([1, 2])
+    db.connect().execute("update pgmq.q_orders set enqueued_at = 'infinity', vt = '-infinity'")
+    (read,) = await orders.read()
+    assert read.enqueued_at == datetime.max.replace(tzinfo=timezone.utc)
+    db.connect().execute("update pgmq.q_orders set enqueued_at = '0044-03-15 BC'")
+    (popped,) = await orders.pop()
+    assert popped.enqueued_at == datetime.min.replace(tzinfo=timezone.utc)
+
+
 # --- what is refused -------------------------------------------------------------------------------
 
 

@@ -171,3 +171,29 @@ def test_other_kinds_of_queues(client: Client) -> None:
     for name in ("parted", 'un"logged'):
         assert client.queue(name).send_bulk(range(100)) == 100
         assert (client.queue(name).metrics()).queue_length == 100
+
+
+def test_what_the_connections_encoding_does_not_have_is_refused(
+    client: Client, owned: psycopg.Connection[Any]
+) -> None:
+    """A caller's connection may have another than UTF-8."""
+    client.create("orders")
+    owned.execute("set client_encoding to latin1")
+    guest = Client(owned)
+    orders = guest.queue("orders")
+    for call in (
+        lambda: orders.send({"to": "☃"}),
+        lambda: orders.send_bulk([{"to": "☃"}]),
+        lambda: guest.send_all([orders.outgoing({"to": "☃"})]),
+    ):
+        with pytest.raises(BadValue, match="what the database cannot"):
+            call()
+        owned.rollback()
+        owned.execute("set client_encoding to latin1")
+    owned.execute("set client_encoding to sql_ascii")
+    assert orders.send_bulk([{"to": "ann"}]) == 1
+    assert orders.send({"to": "☃"}) > 0
+    assert [(one.text, one.message) for one in orders.read(qty=2)] == [
+        ('{"to": "ann"}', {"to": "ann"}),
+        ('{"to": "☃"}', {"to": "☃"}),
+    ]

@@ -406,6 +406,69 @@ def test_instants_that_python_does_not_know_stop_nothing(client: Client, db: Dat
     assert (orders.peek(after_msg_id=3))[0].text == "4"
 
 
+STYLES = ("German, DMY", "SQL, MDY", "Postgres, DMY")
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_no_style_of_dates_is_in_the_way(db: Database, style: str) -> None:
+    """The database's, or a role's: a read or a pop that cannot be understood has taken its messages already."""
+    db.connect().execute(f"alter database {db.name} set datestyle = '{style}'".encode())
+    db.connect().execute(f"alter database {db.name} set intervalstyle = 'sql_standard'".encode())
+    with Client(db.dsn) as client:
+        client.create("orders")
+        orders = client.queue("orders")
+        later = datetime.now(timezone.utc) + timedelta(hours=1)
+        orders.send_many([1, 2, 3, {"ü": "\\"}], headers=[None, {"a": 1}, None, None])
+        orders.send_bulk([5], delay=later)
+        assert [one.vt for one in orders.peek(after_msg_id=4)] == [later]
+        (first,) = orders.read(vt=30)
+        assert timedelta(seconds=29) < first.vt - first.enqueued_at < timedelta(seconds=40)
+        first.extend(60)
+        (second,) = orders.pop()
+        assert (second.message, second.headers) == (2, {"a": 1})
+        (third,) = orders.fetch(done=[first])
+        moved = orders.set_vt(third.msg_id, later)
+        assert moved is not None
+        assert moved.vt == later
+        assert [one.text for one in orders.read(qty=9)] == [r'{"ü": "\\"}']
+        assert [one.created_at for one in client.list_queues()] != [None]
+        assert (orders.metrics()).queue_length == 3
+
+
+def test_a_style_that_is_set_under_way_is_not_in_the_way(
+    client: Client, owned: psycopg.Connection[Any]
+) -> None:
+    """On a connection of the caller's, with prepared statements of before; far instants too."""
+    client.create("orders")
+    client.queue("orders").send_many([1, 2, 3])
+    orders = Client(owned).queue("orders")
+    (first,) = orders.peek(qty=1)
+    owned.execute(
+        "update pgmq.q_orders set enqueued_at = 'infinity', vt = '-infinity' where msg_id = 2"
+    )
+    for style in STYLES:
+        owned.execute(f"set datestyle = '{style}'".encode())
+        assert orders.peek(qty=1) == [first]
+        far = (orders.peek(after_msg_id=1))[0]
+        assert (far.enqueued_at.year, far.vt.year) == (9999, 1)
+    assert [one.message for one in orders.pop(qty=3)] == [1, 2, 3]
+
+
+def test_an_instant_that_python_does_not_know_loses_no_message(
+    client: Client, db: Database
+) -> None:
+    """One that is read, or popped: it has left the queue when the client is told."""
+    client.create("orders")
+    orders = client.queue("orders")
+    orders.send_many([1, 2])
+    db.connect().execute("update pgmq.q_orders set enqueued_at = 'infinity', vt = '-infinity'")
+    (read,) = orders.read()
+    assert read.enqueued_at == datetime.max.replace(tzinfo=timezone.utc)
+    db.connect().execute("update pgmq.q_orders set enqueued_at = '0044-03-15 BC'")
+    (popped,) = orders.pop()
+    assert popped.enqueued_at == datetime.min.replace(tzinfo=timezone.utc)
+
+
 # --- what is refused -------------------------------------------------------------------------------
 
 

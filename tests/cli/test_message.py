@@ -31,6 +31,15 @@ def test_reading_hides_for_a_time(orders: Run) -> None:
     assert orders("read", "orders", "--json").out == ""
 
 
+def test_no_style_of_dates_is_in_the_way(orders: Run) -> None:
+    for command in ("peek", "read", "pop"):
+        (row, *_) = orders(command, "orders", "--json", PGOPTIONS="-c datestyle=German").rows
+        assert datetime.fromisoformat(row["vt"]).tzinfo is not None
+    assert row["message"] == "two"
+    assert '"orders"' in orders("queue", "list", "--json", PGOPTIONS="-c datestyle=German").out
+    orders("doctor", "--fail-on", "warning", PGOPTIONS="-c datestyle=German")
+
+
 def test_a_table_for_people(orders: Run) -> None:
     orders("send", "orders", "4", "--headers", '{"x-pgmq-group": "a"}')
     header, *lines = orders("peek", "orders").out.splitlines()

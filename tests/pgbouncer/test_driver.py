@@ -48,6 +48,19 @@ def test_many_clients_share_few_sessions(bouncer: str, db: Database) -> None:
     assert db.connect().execute("select queue_length from pgmq.metrics('shop')").fetchone() == (0,)
 
 
+def test_no_style_of_dates_is_in_the_way(bouncer: str, db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pgbouncer gives each client the one that it asked for."""
+    monkeypatch.setenv("PGDATESTYLE", "German, DMY")
+    with Client(db.dsn) as owner:
+        owner.create("shop")
+    with Client(bouncer, transaction_pooling=True) as client:
+        client.queue("shop").send_many([1, 2])
+        (popped,) = client.queue("shop").pop()
+        (read,) = client.queue("shop").read()
+    assert (popped.message, read.message) == (1, 2)
+    assert read.vt > popped.enqueued_at
+
+
 async def test_asynchronous_clients_do_too(bouncer: str, db: Database) -> None:
     async def use(number: int) -> int:
         async with AsyncClient(bouncer, transaction_pooling=True) as client:

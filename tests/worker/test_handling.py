@@ -53,6 +53,19 @@ def handle(worker: Worker, body: Body, *, coroutine: bool, **settings: Any) -> N
 both = pytest.mark.parametrize("coroutine", [True, False], ids=["coroutine", "thread"])
 
 
+@both
+def test_no_style_of_dates_is_in_the_way(
+    db: Database, orders: Queue[Any], conn: Connection, coroutine: bool
+) -> None:
+    worker = Worker(f"{db.dsn}&options=-c%20datestyle%3DGerman", poll=0.1)
+    orders.send_many([1, 2, 3])
+    seen: list[int] = []
+    handle(worker, lambda message: seen.append(message.message), coroutine=coroutine)
+    worker.run(until_empty=True)
+    assert sorted(seen) == [1, 2, 3]
+    assert value(conn, "select count(*) from pgmq.a_orders where read_ct = 1") == 3
+
+
 # --- a handler that returns ------------------------------------------------------------------------
 
 
