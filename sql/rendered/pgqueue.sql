@@ -138,7 +138,7 @@ create table if not exists pgmq.topic_bindings (
     compiled_regex text generated always as (
         '^'
         || replace(
-            replace(regexp_replace(pattern, '([.+?{}()|\[\]\\^$])', '\\\1', 'g'), '*', '[^.]+'),
+            replace(regexp_replace(pattern, e'([.+?{}()|\\[\\]\\\\^$])', e'\\\\\\1', 'g'), '*', '[^.]+'),
             '#', '.*'
         )
         || '$'
@@ -274,8 +274,8 @@ language plpgsql immutable parallel safe
 as $$
 -- Refuses the characters that pgmq refuses, from every function.
 begin
-    if p_queue_name ~ '\$|;|--|''' then
-        raise exception 'queue name contains invalid characters: $, ;, --, or \''';
+    if p_queue_name ~ '[$;'']|--' then
+        raise exception e'queue name contains invalid characters: $, ;, --, or \\''';
     end if;
 end
 $$;
@@ -307,7 +307,7 @@ begin
     if p_queue_name is null then
         raise null_value_not_allowed using message = 'queue name cannot be null';
     end if;
-    if p_queue_name ~ '^[ \t\n\v\f\r]*$' then
+    if p_queue_name ~ e'^[ \\t\\n\\v\\f\\r]*$' then
         raise exception 'queue name cannot be empty or blank';
     end if;
     perform pgqueue._check_characters(p_queue_name);
@@ -335,12 +335,12 @@ begin
     if p_interval is null or p_retention is null or p_premake is null then
         raise null_value_not_allowed using message = 'partition_interval, retention_interval and premake cannot be null';
     end if;
-    if p_interval ~ '^\s*\d+\s*$' then
+    if p_interval ~ '^[[:space:]]*[0-9]+[[:space:]]*$' then
         if p_interval::numeric not between 1 and 1000000000000 then
             raise invalid_parameter_value
                 using message = format('partition_interval must be from 1 to 1000000000000 messages, got %s', p_interval);
         end if;
-        if p_retention !~ '^\s*\d{1,18}\s*$' then
+        if p_retention !~ '^[[:space:]]*[0-9]{1,18}[[:space:]]*$' then
             raise invalid_parameter_value using message = format(
                 'retention_interval must be a number of messages, as partition_interval is, got "%s"', p_retention
             );
@@ -1908,7 +1908,7 @@ set enable_hashagg = off
 set jit = off
 set plan_cache_mode = force_generic_plan
 as $body$
--- Leases up to qty visible messages of free groups in turns: the first of each group, then the second of each …
+-- Leases up to qty visible messages of free groups in turns: the first of each group, then the second of each ...
 declare
     p_qty alias for $2;
     v_ts timestamptz := clock_timestamp();
@@ -2222,7 +2222,7 @@ begin
         join pg_catalog.pg_class c on c.oid = i.inhrelid
         cross join pgqueue._partition_bounds(p_table, v_oldest_kept, 0) b
         where i.inhparent = format('pgmq.%I', p_table)::regclass
-            and substring(c.relname from '\$p(\d+)$')::numeric < substr(b.suffix, 3)::numeric
+            and substring(c.relname from '[$]p([0-9]+)$')::numeric < substr(b.suffix, 3)::numeric
     loop
         execute format('drop table pgmq.%I', v_name);
         v_dropped := v_dropped + 1;
@@ -2742,7 +2742,7 @@ begin
             and t.tgfoid = 'pgmq.notify_queue_listeners()'::regprocedure
             and t.tgenabled <> 'D'
             and t.tginitdeferred
-            and t.tgargs = convert_to(p_queue_name, getdatabaseencoding()) || '\x00'::bytea
+            and t.tgargs = convert_to(p_queue_name, getdatabaseencoding()) || e'\\x00'::bytea
     ) then
         return;
     end if;
@@ -3341,18 +3341,19 @@ begin
             and pg_get_userbyid(p.proowner) = current_user
     loop
         -- The line that says how a call is made, and what it is indented by.
-        v_line := regexp_match(v_old, '( *)-- direct: ([^\n]*)\n');
+        v_line := regexp_match(v_old, e'( *)-- direct: ([^\\n]*)\\n');
         v_start := strpos(v_old, v_line[2]) + length(v_line[2]) + 1;
         v_others := substr(v_old, strpos(v_old, '-- others'));
-        v_new := regexp_replace(v_calls, '^( *)@(\w+)$', '\1' || v_line[2], 'gn');
-        v_new := replace(v_new, '$function', (regexp_match(v_line[2], '\$\w+'))[1]);
+        v_new := regexp_replace(v_calls, '^( *)@([a-z0-9_]+)$', e'\\1' || v_line[2], 'gn');
+        v_new := replace(v_new, '$function', (regexp_match(v_line[2], '[$][a-z0-9_]+'))[1]);
         execute left(v_old, v_start - 1)
             || regexp_replace(v_new, '^(?=.)', v_line[1], 'gn')
             || v_line[1] || v_mark || substr(v_others, strpos(v_others, chr(10)));
     end loop;
 exception
-    when internal_error or deadlock_detected then
-        -- Rights on one of them are granted or revoked meanwhile: "tuple concurrently updated", or a wait for each other.
+    when internal_error or deadlock_detected or lock_not_available then
+        -- Rights on one of them are granted or revoked meanwhile: "tuple concurrently updated", or a wait for each other or
+        -- for longer than this session waits.
         null;
 end
 $$;
@@ -4880,11 +4881,11 @@ begin
         raise exception 'routing_key length cannot exceed 255 characters, got % characters', length(routing_key);
     elsif routing_key !~ '^[a-zA-Z0-9._-]+$' then
         raise exception 'routing_key contains invalid characters. Only alphanumeric, dots, hyphens, and underscores are allowed. Got: %', routing_key;
-    elsif routing_key ~ '^\.' then
+    elsif routing_key ~ '^[.]' then
         raise exception 'routing_key cannot start with a dot. Got: %', routing_key;
-    elsif routing_key ~ '\.$' then
+    elsif routing_key ~ '[.]$' then
         raise exception 'routing_key cannot end with a dot. Got: %', routing_key;
-    elsif routing_key ~ '\.\.' then
+    elsif routing_key ~ '[.][.]' then
         raise exception 'routing_key cannot contain consecutive dots. Got: %', routing_key;
     end if;
     return true;
@@ -4900,19 +4901,19 @@ begin
         raise exception 'pattern cannot be NULL or empty';
     elsif length(pattern) > 255 then
         raise exception 'pattern length cannot exceed 255 characters, got % characters', length(pattern);
-    elsif pattern !~ '^[a-zA-Z0-9._\-*#]+$' then
+    elsif pattern !~ '^[a-zA-Z0-9._*#-]+$' then
         raise exception 'pattern contains invalid characters. Only alphanumeric, dots, hyphens, underscores, *, and # are allowed. Got: %', pattern;
-    elsif pattern ~ '^\.' then
+    elsif pattern ~ '^[.]' then
         raise exception 'pattern cannot start with a dot. Got: %', pattern;
-    elsif pattern ~ '\.$' then
+    elsif pattern ~ '[.]$' then
         raise exception 'pattern cannot end with a dot. Got: %', pattern;
-    elsif pattern ~ '\.\.' then
+    elsif pattern ~ '[.][.]' then
         raise exception 'pattern cannot contain consecutive dots. Got: %', pattern;
-    elsif pattern ~ '\*\*' then
+    elsif pattern ~ '[*][*]' then
         raise exception 'pattern cannot contain consecutive stars (**). Use # for multi-segment matching. Got: %', pattern;
     elsif pattern ~ '##' then
         raise exception 'pattern cannot contain consecutive hashes (##). A single # already matches zero or more segments. Got: %', pattern;
-    elsif pattern ~ '\*#|#\*' then
+    elsif pattern ~ '[*]#|#[*]' then
         raise exception 'pattern cannot contain adjacent wildcards (*# or #*). Separate wildcards with dots. Got: %', pattern;
     end if;
     return true;

@@ -9,12 +9,12 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from pgqueue import migrate
+from pgqueue import adopt, migrate
 from pgqueue.errors import ForeignInstallation, TooNew
-from pgqueue.script import install_sql, migrations, package_version
+from pgqueue.script import adopt_sql, install_sql, migrations, package_version, queue_sql, uninstall_sql
 from tests.databases import Cluster, Database, our_sql
 from tests.sql.asking import Connection, column, do, outcome, rows, sqlstate, value
-from tests.sql.calls import calls, outcomes
+from tests.sql.calls import calls, furnish, outcomes
 from tests.upgrade.dumps import dump, play, run
 
 CURRENT = "select m.id, m.name from pgqueue.migration m order by m.id"
@@ -65,6 +65,57 @@ def test_an_empty_search_path_does_not_matter(empty_db: Database) -> None:
     statements = calls(usual, "pgmq", "pgqueue")
     found = outcomes(without, statements)
     assert found == outcomes(usual, statements)
+    assert list(found.values()).count("") > 100
+
+
+def test_what_we_run_is_ascii() -> None:
+    """A server of another encoding could not take any other character, even in a comment."""
+    scripts = {
+        "install": install_sql(),
+        "adopt": adopt_sql(),
+        "uninstall": uninstall_sql(),
+        "queue": queue_sql("orders", grouped=True),
+        **{step.name: step.sql for step in migrations()},
+        **{file.name: file.read_text() for file in Path(adopt.__file__).parent.glob("*.sql")},
+    }
+    assert len(scripts) > 5
+    assert {name for name, script in scripts.items() if not script.isascii()} == set()
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "EUC_JP"])
+def test_a_database_of_another_encoding(server: Cluster, encoding: str) -> None:
+    """By our command, and by a plain psql, which speaks the database's encoding."""
+    ways = (
+        lambda db: migrate.install(db.connect(autocommit=False, client_encoding="utf8")),
+        lambda db: play(db, our_sql()),
+    )
+    for install in ways:
+        database = server.create_database(encoding=encoding)
+        try:
+            install(database)
+            assert works(database.connect())
+        finally:
+            database.drop()
+
+
+def test_backslashes_mean_the_same_in_every_session(empty_db: Database) -> None:
+    """standard_conforming_strings = off: it installs, and all functions do what they do elsewhere."""
+    admin = empty_db.connect(user=empty_db.superuser)
+    if empty_db.cluster.version > 18:
+        pytest.skip("there is no such setting any more")
+    do(admin, f'alter database "{empty_db.name}" set standard_conforming_strings = off')
+    play(empty_db, our_sql())
+    off = empty_db.connect()
+    assert works(off)
+    furnish(off)
+    off.execute("select pgmq.bind_topic('a.#', 'orders')")
+    on = empty_db.connect(options="-c standard_conforming_strings=on")
+    assert rows(on, "select compiled_regex from pgmq.list_topic_bindings() where pattern = 'a.#'") == [
+        ("^a\\..*$",)
+    ]
+    statements = calls(on, "pgmq", "pgqueue")
+    found = outcomes(off, statements)
+    assert found == outcomes(on, statements)
     assert list(found.values()).count("") > 100
 
 
