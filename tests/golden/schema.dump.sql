@@ -2745,7 +2745,7 @@ set jit = off
 set plan_cache_mode = force_generic_plan
 as $body$
 #variable_conflict use_column
--- Leases up to qty visible messages for vt seconds, in rising order of their ids.
+-- Leases up to qty visible messages for vt seconds, in rising order of their ids. (vt below is the column.)
 declare
     v_ts timestamptz;
     v_from bigint;
@@ -2830,7 +2830,7 @@ set jit = off
 set plan_cache_mode = force_generic_plan
 as $body$
 #variable_conflict use_column
--- Leases up to qty visible messages for vt seconds, in rising order of their ids.
+-- Leases up to qty visible messages for vt seconds, in rising order of their ids. (vt below is the column.)
 declare
     v_ts timestamptz;
     v_from bigint;
@@ -2935,7 +2935,7 @@ set plan_cache_mode = force_generic_plan
 as $body$
 #variable_conflict use_column
 -- Deletes or archives the finished messages and leases the next: one call, one commit. With done_ct, the read_ct of each
--- of done, a message that has been delivered again meanwhile is left alone: it is its new reader's.
+-- of done, a message that has been delivered again meanwhile is left alone: it is its new reader's. (vt below is the column.)
 declare
     v_ts timestamptz;
     v_from bigint;
@@ -2949,7 +2949,7 @@ begin
         if archive then
             with moved as (
                 delete from pgmq.%1$I m
-                where m.msg_id = any(done)
+                where m.msg_id = any($3)
                 returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
             )
             insert into pgmq.%2$I (msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers)
@@ -2957,14 +2957,14 @@ begin
             from moved;
         else
             delete from pgmq.%1$I m
-            where m.msg_id = any(done);
+            where m.msg_id = any($3);
         end if;
     elsif cardinality(done_ct) = cardinality(done) then
         if archive then
             with moved as (
                 delete from pgmq.%1$I m
-                where m.msg_id = any(done)
-            and m.read_ct = (done_ct)[array_position(done, m.msg_id)]
+                where m.msg_id = any($3)
+            and m.read_ct = ($4)[array_position($3, m.msg_id)]
                 returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
             )
             insert into pgmq.%2$I (msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers)
@@ -2972,8 +2972,8 @@ begin
             from moved;
         else
             delete from pgmq.%1$I m
-            where m.msg_id = any(done)
-and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
+            where m.msg_id = any($3)
+and m.read_ct = ($4)[array_position($3, m.msg_id)];
         end if;
     else
         raise invalid_parameter_value using message = 'done and done_ct must have the same length';
@@ -3063,7 +3063,7 @@ set plan_cache_mode = force_generic_plan
 as $body$
 #variable_conflict use_column
 -- Deletes or archives the finished messages and leases the next: one call, one commit. With done_ct, the read_ct of each
--- of done, a message that has been delivered again meanwhile is left alone: it is its new reader's.
+-- of done, a message that has been delivered again meanwhile is left alone: it is its new reader's. (vt below is the column.)
 declare
     v_ts timestamptz;
     v_from bigint;
@@ -3082,7 +3082,7 @@ begin
         if archive then
             with moved as (
                 delete from pgmq.%1$I m
-                where m.msg_id = any(done)
+                where m.msg_id = any($3)
                 returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
             )
             insert into pgmq.%2$I (msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers)
@@ -3090,14 +3090,14 @@ begin
             from moved;
         else
             delete from pgmq.%1$I m
-            where m.msg_id = any(done);
+            where m.msg_id = any($3);
         end if;
     elsif cardinality(done_ct) = cardinality(done) then
         if archive then
             with moved as (
                 delete from pgmq.%1$I m
-                where m.msg_id = any(done)
-            and m.read_ct = (done_ct)[array_position(done, m.msg_id)]
+                where m.msg_id = any($3)
+            and m.read_ct = ($4)[array_position($3, m.msg_id)]
                 returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
             )
             insert into pgmq.%2$I (msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers)
@@ -3105,8 +3105,8 @@ begin
             from moved;
         else
             delete from pgmq.%1$I m
-            where m.msg_id = any(done)
-and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
+            where m.msg_id = any($3)
+and m.read_ct = ($4)[array_position($3, m.msg_id)];
         end if;
     else
         raise invalid_parameter_value using message = 'done and done_ct must have the same length';
@@ -5917,7 +5917,7 @@ CREATE FUNCTION pgqueue."orders$fetch"(vt integer, qty integer, done bigint[] DE
     AS $_$
 #variable_conflict use_column
 -- Deletes or archives the finished messages and leases the next: one call, one commit. With done_ct, the read_ct of each
--- of done, a message that has been delivered again meanwhile is left alone: it is its new reader's.
+-- of done, a message that has been delivered again meanwhile is left alone: it is its new reader's. (vt below is the column.)
 declare
     v_ts timestamptz;
     v_from bigint;
@@ -5931,7 +5931,7 @@ begin
         if archive then
             with moved as (
                 delete from pgmq.q_orders m
-                where m.msg_id = any(done)
+                where m.msg_id = any($3)
                 returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
             )
             insert into pgmq.a_orders (msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers)
@@ -5939,14 +5939,14 @@ begin
             from moved;
         else
             delete from pgmq.q_orders m
-            where m.msg_id = any(done);
+            where m.msg_id = any($3);
         end if;
     elsif cardinality(done_ct) = cardinality(done) then
         if archive then
             with moved as (
                 delete from pgmq.q_orders m
-                where m.msg_id = any(done)
-            and m.read_ct = (done_ct)[array_position(done, m.msg_id)]
+                where m.msg_id = any($3)
+            and m.read_ct = ($4)[array_position($3, m.msg_id)]
                 returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
             )
             insert into pgmq.a_orders (msg_id, read_ct, enqueued_at, last_read_at, vt, message, headers)
@@ -5954,8 +5954,8 @@ begin
             from moved;
         else
             delete from pgmq.q_orders m
-            where m.msg_id = any(done)
-and m.read_ct = (done_ct)[array_position(done, m.msg_id)];
+            where m.msg_id = any($3)
+and m.read_ct = ($4)[array_position($3, m.msg_id)];
         end if;
     else
         raise invalid_parameter_value using message = 'done and done_ct must have the same length';
@@ -6452,7 +6452,7 @@ CREATE FUNCTION pgqueue."orders$read"(vt integer, qty integer) RETURNS SETOF pgm
     SET plan_cache_mode TO 'force_generic_plan'
     AS $_$
 #variable_conflict use_column
--- Leases up to qty visible messages for vt seconds, in rising order of their ids.
+-- Leases up to qty visible messages for vt seconds, in rising order of their ids. (vt below is the column.)
 declare
     v_ts timestamptz;
     v_from bigint;
