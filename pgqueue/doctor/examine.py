@@ -8,7 +8,7 @@ from typing import Any
 
 import psycopg
 
-from pgqueue.doctor.checks import OF_INSTALLATION, OF_ONE_QUEUE, OF_QUEUES
+from pgqueue.doctor.checks import OF_INSTALLATION, OF_ONE_QUEUE, OF_QUEUES, OF_THIS_SERVER
 from pgqueue.doctor.checks.reads import long_read
 from pgqueue.doctor.findings import Finding, Limits, Reading, Report, by_severity, unseen
 from pgqueue.doctor.installation import survey
@@ -47,6 +47,8 @@ def examine(
         findings += _looked_into(seen, one, table, reading)
         if progress:
             progress(done + 1, len(seen.queues))
+    if seen.standby:
+        findings = [_for_primary(one) for one in findings]
     if queue:
         names = {one.name for one in seen.queues}
         findings = [one for one in findings if one.queue in names]
@@ -59,6 +61,13 @@ def examine(
         tuple(readings),
         by_severity(findings),
     )
+
+
+def _for_primary(finding: Finding) -> Finding:
+    """The finding, whose remedy cannot be run here."""
+    if not finding.remedy or finding.check in {check.__name__ for check in OF_THIS_SERVER}:
+        return finding
+    return replace(finding, remedy=f"-- on the primary: this server is a standby\n{finding.remedy}")
 
 
 def _whole(seen: Survey) -> Iterator[tuple[Queue, Relation]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from hashlib import md5
 from typing import Any
 
 import psycopg
@@ -24,6 +25,7 @@ def survey(look: Look, limits: Limits, queue: str | None = None) -> Survey:
     with look.transaction():
         extension = look.rows("select extversion from pg_extension where extname = 'pgmq'")
         kinds = look.rows(_KIND)[0]
+        standby = look.value("select pg_is_in_recovery()")
         relations = look.rows(_RELATIONS)
         leaves = {row.leaf: row.parent for row in look.rows(_LEAVES)}
         locks = _locks(look, leaves)
@@ -40,7 +42,9 @@ def survey(look: Look, limits: Limits, queue: str | None = None) -> Survey:
         kind, version = "sql", marks
     else:
         raise NotInstalled("neither pgqueue nor pgmq is installed in this database: run `pgqueue install`.")
-    found = _queues(_listed(look, role, notes), relations, locks)
+    listed = _listed(look, role, notes)
+    detached = _detached(listed, relations)
+    found = _queues(listed, [row for row in relations if row.name not in detached], locks)
     return Survey(
         look,
         limits,
@@ -51,6 +55,8 @@ def survey(look: Look, limits: Limits, queue: str | None = None) -> Survey:
         tuple(_chosen(found, queue)),
         leaves,
         frozenset(kinds.relations),
+        standby,
+        detached,
         tuple(notes),
     )
 
@@ -81,6 +87,27 @@ def _queues(listed: list[Any] | None, relations: list[Any], locks: dict[int, str
         key = name.removeprefix("q_")
         if key not in seen:
             yield Queue(key, key, registered, table=found[name], archive=found.get(f"a_{key}"))
+
+
+#: The table of a queue, or its name's MD5 where that is too long, and what tells its partitions apart.
+_PARTITION = re.compile(r"([qa])_(?:([0-9a-f]{32})\$|(.+))\$(?:p\d+|default)")
+
+
+def _detached(listed: list[Any] | None, relations: list[Any]) -> dict[str, str | None]:
+    """Tables by name that were partitions of ours once, with the name of the table whose, if that is there.
+
+    They are nobody's queue: no queue has a dollar in its name.
+    """
+    names = {row.name for row in relations} - {f"q_{row.key}" for row in listed or ()}
+    keys = {name[2:] for name in names if "$" not in name} | {row.key for row in listed or ()}
+    by_hash = {md5(key.encode(), usedforsecurity=False).hexdigest(): key for key in keys}
+    found: dict[str, str | None] = {}
+    for name in sorted(names):
+        if parts := _PARTITION.fullmatch(name):
+            kind, digest, key = parts.groups()
+            whose = by_hash.get(digest) if digest else key
+            found[name] = f"{kind}_{whose}" if whose in keys else None
+    return found
 
 
 def _chosen(queues: Iterator[Queue], name: str | None) -> Iterator[Queue]:

@@ -23,6 +23,7 @@ set local max_parallel_workers_per_gather = 0;
 set local jit = off;
 set local datestyle = 'ISO';
 set local intervalstyle = 'postgres';
+set local quote_all_identifiers = off;
 """
 
 

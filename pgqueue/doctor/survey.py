@@ -90,6 +90,8 @@ class Survey:
     reads_as_pgmq: its function read searches as pgmq's does
     current: it is pgqueue, of the very version of this package
     leaves: partitions by oid, each with the oid of its table
+    standby: the server only follows another, on which all is mended
+    detached: what were partitions once, by name, with the name of the table whose, None where that is gone
     """
 
     look: Look
@@ -101,6 +103,8 @@ class Survey:
     queues: tuple[Queue, ...]
     leaves: dict[int, int]
     relations: frozenset[str]
+    standby: bool
+    detached: dict[str, str | None]
     unseen: tuple[Finding, ...] = field(default=())
 
     @property

@@ -25,6 +25,9 @@ UNLISTED = f"delete from pgmq.meta {OF_X}"
 LISTED = "update pgmq.meta set"
 READY = "(msg_id) where isfinite(vt) and vt - enqueued_at < interval '1 second'"
 
+PARTITIONED = ("select pgmq.drop_queue('{x}')", "select pgmq.create_partitioned('{x}', '10', '1000')",
+               "select pgmq.send('{x}', '1') from generate_series(1, 12)")  # fmt: skip
+
 #: What makes a queue {x} ill: name, of which kinds, check that finds it, statements.
 OF_QUEUES = [
     ("table", BOTH, "table_missing", ["drop table pgmq.q_{x}"]),
@@ -86,6 +89,27 @@ OF_QUEUES = [
     ("overdue", OURS, "upkeep_overdue", ["select pgmq.drop_queue('{x}')",
                                      "select pgmq.create_partitioned('{x}', '10', '1000')",
                                        "select pgmq.send('{x}', '1') from generate_series(1, 45)"]),
+    ("renamed", BOTH, "archive_missing", ["alter table pgmq.a_{x} rename to kept_{x}"]),
+    ("renamed-table", OURS, "table_missing", ["alter table pgmq.q_{x} rename to kept_{x}"]),
+    ("no-default", OURS, "default_missing", [*PARTITIONED, 'drop table pgmq."q_{x}$default"']),
+    ("lost-default", OURS, "default_missing", [*PARTITIONED,
+                                             'alter table pgmq.q_{x} detach partition pgmq."q_{x}$default"']),
+    ("detached", OURS, "partition_detached", [*PARTITIONED,
+                                            'alter table pgmq.q_{x} detach partition pgmq."q_{x}$p0"']),
+    ("detached-archive", OURS, "partition_detached", [
+        "select pgmq.convert_archive_partitioned('{x}', '10', '1000')",
+        'alter table pgmq.a_{x} detach partition pgmq."a_{x}$p0"',
+    ]),
+    ("published", OURS, "queue_without_identity", [*PARTITIONED, "create publication {x} for table pgmq.q_{x}"]),
+    ("published-time", OURS, "queue_without_identity", [
+        "select pgmq.drop_queue('{x}')",
+        "select pgmq.create_partitioned('{x}', '1 day', '10 days')",
+        "create publication {x} for table pgmq.q_{x} with (publish_via_partition_root)",
+    ]),
+    ("published-bare", BOTH, "queue_without_identity", [
+        "alter table pgmq.q_{x} replica identity nothing",
+        "create publication {x} for table pgmq.q_{x}, pgmq.a_{x}",
+    ]),
     ("expired", OURS, "upkeep_overdue", ["select pgmq.drop_queue('{x}')",
                                      "select pgmq.create_partitioned('{x}', '10', '10')",
                                        "select pgmq.send('{x}', '1') from generate_series(1, 35)"]),
@@ -109,6 +133,13 @@ OF_INSTALLATIONS = [
     ("stray", BOTH, "throttle_of_nobody", [
         "alter table pgmq.notify_insert_throttle drop constraint notify_insert_throttle_meta_queue_name_fk",
         "insert into pgmq.notify_insert_throttle (queue_name) values ('gone')",
+    ]),
+    ("published-list", BOTH, "list_without_identity", [
+        "alter table pgmq.meta replica identity nothing", "create publication lists for table pgmq.meta",
+    ]),
+    ("detached-of-nobody", OURS, "partition_detached", [
+        "select pgmq.create_partitioned('y', '10', '1000')",
+        'alter table pgmq.q_y detach partition pgmq."q_y$p0"', "select pgmq.drop_queue('y')",
     ]),
     ("binding", BOTH, "binding_of_nobody", [
         "alter table pgmq.topic_bindings drop constraint topic_bindings_meta_queue_name_fk",

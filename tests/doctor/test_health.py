@@ -59,6 +59,18 @@ def test_every_kind_of_queue_is_well(every_kind: Patient) -> None:
     assert {one.rows for one in report.readings if one.queue != "x"} == {0}
 
 
+def test_settings_of_the_session_do_not_matter(every_kind: Patient) -> None:
+    """Of the database or the role, as a rule: how the server writes names, instants and bytes."""
+    every_kind.do(
+        "set quote_all_identifiers = on",
+        "set datestyle = 'German'",
+        "set intervalstyle = 'iso_8601'",
+        "set bytea_output = 'escape'",
+        "set extra_float_digits = -3",
+    )
+    assert every_kind.report().findings == ()
+
+
 def test_queues_in_use_are_well(every_kind: Patient) -> None:
     for reading in every_kind.report().readings:
         if not re.search('["\n\\\\]', reading.queue):

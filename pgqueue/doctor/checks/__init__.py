@@ -17,6 +17,7 @@ from pgqueue.doctor.checks import (
     indexes,
     notify,
     partitions,
+    publications,
     queues,
     rights,
     sequences,
@@ -36,6 +37,7 @@ OF_INSTALLATION: tuple[Callable[[Survey], Iterator[Finding]], ...] = (
     notify.throttle_unlogged,
     notify.throttle_of_nobody,
     bindings.binding_of_nobody,
+    publications.list_without_identity,
     rights.schema_open,
     rights.default_rights_open,
     vacuum.autovacuum_off_everywhere,
@@ -75,6 +77,9 @@ OF_QUEUES: tuple[Callable[[Survey], Iterator[Finding]], ...] = (
     rights.table_open,
     partitions.upkeep_overdue,
     partitions.partitions_of_nobody,
+    partitions.default_missing,
+    partitions.partition_detached,
+    publications.queue_without_identity,
     vacuum.dead_rows,
     vacuum.autovacuum_off,
 )
@@ -85,4 +90,13 @@ OF_ONE_QUEUE: tuple[Callable[[Survey, Queue], Iterator[Finding]], ...] = (
     sequences.sequence_near_end,
     sequences.sequence_behind,
     partitions.rows_spilled,
+)
+
+#: Whose remedy is for the very server, a standby too; of the others it is for the primary.
+OF_THIS_SERVER: tuple[Callable[[Survey], Iterator[Finding]], ...] = (
+    queues.table_locked,
+    horizon.horizon_session,
+    horizon.horizon_hidden,
+    horizon.horizon_slot,
+    horizon.horizon_standby,
 )

@@ -100,8 +100,8 @@ def _keeper(survey: Survey, table: Relation) -> str:
 
 
 def upkeep_overdue(survey: Survey) -> Iterator[Finding]:
-    """pgqueue.maintain() has not run for long."""
-    if not survey.trusted:
+    """pgqueue.maintain() has not run for long. A standby knows its sequences ahead of what was handed out."""
+    if not survey.trusted or survey.standby:
         return
     for row in survey.look.rows(_OVERDUE, survey.oids):
         queue, table = survey.by_table[row.oid]
@@ -143,6 +143,64 @@ def partitions_of_nobody(survey: Survey) -> Iterator[Finding]:
                 "-- pg_partman a row in part_config for it",
                 queue.name,
             )
+
+
+def default_missing(survey: Survey) -> Iterator[Finding]:
+    """No partition takes what fits no other."""
+    kept = _cut_by_us(survey) if survey.ours else set()
+    for queue, table in survey.by_table.values():
+        if table.name in kept and not survey.look.rows(_DEFAULT, table.oid):
+            lost = _lost_default(survey, table)
+            yield warning(
+                f"{table.sql} has no default partition",
+                "once its last partition is full, "
+                + ("sends fail" if table is queue.table else "archive() fails"),
+                _attach_default(table, lost) if lost else MAINTAIN,
+                queue.name,
+            )
+
+
+def _lost_default(survey: Survey, table: Relation) -> str | None:
+    """Name of a table's default partition that was detached."""
+    mine = (name for name, whose in survey.detached.items() if whose == table.name)
+    return next((name for name in mine if name.endswith("$default")), None)
+
+
+def _attach_default(table: Relation, name: str) -> str:
+    return f"alter table {table.sql} attach partition {ident('pgmq', name)} default;"
+
+
+def partition_detached(survey: Survey) -> Iterator[Finding]:
+    """What was a partition once, and is a table by itself."""
+    tables = {table.name: (queue, table) for queue, table in survey.by_table.values()}
+    without_default = {finding.remedy for finding in default_missing(survey)}
+    for name, whose in survey.detached.items():
+        lost = ident("pgmq", name)
+        queue, table = tables.get(whose or "", (None, None))
+        if queue is None or table is None:
+            yield warning(
+                f"{lost} was a partition of a table that is gone",
+                "it takes room, and nothing ever reads or drops it",
+                f"-- look at it first: table {lost}\ndrop table {lost};",
+            )
+        elif _attach_default(table, name) not in without_default:
+            columns = survey.look.value(_COLUMNS_OF, lost.text)
+            yield warning(
+                f"{lost} is a partition of {table.sql} that was detached",
+                "its rows are in no queue or archive, retention never drops them,"
+                " and no other partition is made in its place",
+                f"-- or, if its rows are not wanted, the last statement alone\n"
+                f"insert into {table.sql} ({columns}) overriding system value\nselect {columns} from {lost};\n"
+                f"drop table {lost};",
+                queue.name,
+            )
+
+
+_COLUMNS_OF = """
+select string_agg(quote_ident(a.attname), ', ' order by a.attnum)
+from pg_attribute a
+where a.attrelid = to_regclass(%s) and a.attnum > 0 and not a.attisdropped
+"""
 
 
 def _cut_by_us(survey: Survey) -> set[str]:

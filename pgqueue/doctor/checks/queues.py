@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pgqueue.doctor.checks.sequences import go_on
 from pgqueue.doctor.findings import Finding, error, unseen, warning
 from pgqueue.doctor.survey import KINDS, Queue, Relation, Survey
-from pgqueue.sqltext import ident, literal
+from pgqueue.names import object_name
+from pgqueue.sqltext import INDEXES, ident, literal
 
 
 def table_missing(survey: Survey) -> Iterator[Finding]:
@@ -18,7 +19,7 @@ def table_missing(survey: Survey) -> Iterator[Finding]:
             yield error(
                 f"the list has the queue, but there is no table {table}",
                 "every call for it fails, and in pgmq one such queue makes metrics_all() fail for all",
-                _create_or_forget(queue),
+                _rename_back(survey, queue, queue.names.table) or _create_or_forget(queue),
                 queue.name,
             )
 
@@ -34,6 +35,35 @@ def _create(queue: Queue) -> str:
     """Makes the table that is missing; its ids go on after those in the archive, if that is there."""
     create = f"select pgmq.{'create_unlogged' if queue.is_unlogged else 'create'}({queue.literal});"
     return f"{create}\n{go_on(queue)}" if any(queue.tables) else create
+
+
+def _rename_back(survey: Survey, queue: Queue, table: str) -> str | None:
+    """For a table that bears another name now: a new one could not have its indexes, whose names are taken."""
+    kinds = (
+        ("archive_index",)
+        if table == queue.names.archive
+        else ("ready_index", "waiting_index", "msg_id_index")
+    )
+    indexes = [object_name(INDEXES[kind][0], queue.key, INDEXES[kind][1]) for kind in kinds]
+    for row in survey.look.rows(_BEARING, indexes):
+        bearing = ident("pgmq", row.name)
+        return (
+            f"-- {bearing} bears its indexes, so it was renamed. If it is to stay as it is: give those other names"
+            f" (alter index), and then\n-- select pgmq.create({queue.literal});\n"
+            f"alter table {bearing} rename to {ident(table)};"
+        )
+    return None
+
+
+_BEARING = """
+select t.relname::text as name
+from pg_class c
+join pg_namespace n on n.oid = c.relnamespace
+join pg_index i on i.indexrelid = c.oid
+join pg_class t on t.oid = i.indrelid
+where n.nspname = 'pgmq' and c.relname = any(%s)
+limit 1
+"""
 
 
 def not_registered(survey: Survey) -> Iterator[Finding]:
@@ -70,7 +100,7 @@ def archive_missing(survey: Survey) -> Iterator[Finding]:
             yield error(
                 f"there is no archive {ident('pgmq', queue.names.archive)}",
                 "archive() fails, so consumers that archive never get rid of a message",
-                f"select pgmq.create({queue.literal});",
+                _rename_back(survey, queue, queue.names.archive) or f"select pgmq.create({queue.literal});",
                 queue.name,
             )
 
