@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -11,9 +12,10 @@ from psycopg import Connection
 
 from pgqueue._sync._compat import Lock, begun, driver_connection
 from pgqueue._sync.lenders import no_dsn
+from pgqueue._sync.listen import one_line
 from pgqueue._sync.wire import Line
-from pgqueue.sqlstate import from_server
-from pgqueue.statements.foreign import for_dialect
+from pgqueue.errors import CannotConnect
+from pgqueue.statements.foreign import for_dialect, our_errors
 from pgqueue.statements.statement import Reply, Statement
 
 T = TypeVar("T")
@@ -37,8 +39,12 @@ class Alchemy:
     def lend(self) -> Line | ForeignLine:
         self._lock.acquire()
         try:
-            conn = begun(self._server)
-            driver = driver_connection(conn)
+            try:
+                conn = begun(self._server)
+                driver = driver_connection(conn)
+            except Exception as error:  # of SQLAlchemy, of the driver below it, of the socket
+                said = one_line(getattr(error, "orig", None) or error)
+                raise CannotConnect(f"SQLAlchemy gave no connection: {said}") from error
             if not isinstance(driver, Connection):
                 return ForeignLine(conn)
             if self._line is None or self._line.conn is not driver:
@@ -56,10 +62,19 @@ class Alchemy:
 
     @contextmanager
     def block(self, line: Line | ForeignLine) -> Iterator[None]:
-        """A savepoint, made by SQLAlchemy so that it knows of it."""
-        with self._server.begin_nested():
+        """A savepoint, made by SQLAlchemy so that it knows of it. What the caller's own calls raise stays theirs."""
+        savepoint = self._server.begin_nested()
+        with our_errors():
+            savepoint.__enter__()
             begun(self._server)  # a session makes the savepoint when it is asked for its connection
+        try:
             yield
+        except BaseException:
+            if not savepoint.__exit__(*sys.exc_info()):
+                raise
+            return
+        with our_errors():
+            savepoint.__exit__(None, None, None)
 
     def close(self) -> None:
         self._line = None
@@ -81,11 +96,8 @@ class ForeignLine:
 
     def run(self, statement: Statement[T]) -> T:
         """The result of a statement. Raises a PgqueueError."""
-        from sqlalchemy.exc import DBAPIError
-
         sql, params = for_dialect(statement, self.conn.dialect.paramstyle)
-        try:
+        with our_errors():
             result = self.conn.exec_driver_sql(sql, params)
-        except DBAPIError as error:
-            raise from_server(error.orig or error) from error
-        return statement.parse(Reply(list(result.keys()), result.fetchall()))
+            reply = Reply(list(result.keys()), result.fetchall())
+        return statement.parse(reply)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from pgqueue.errors import BadValue
+from pgqueue.errors import BadValue, ConnectionLost
+from pgqueue.sqlstate import from_server
 from pgqueue.statements.statement import Statement
 
 _PLACEHOLDER = re.compile(r"\$(\d)(::\w+\[\])?")
@@ -27,6 +30,18 @@ from ({sql}) r"""
         raise BadValue(f"SQLAlchemy's dialect has parameters in the style {paramstyle}: psycopg is advised")
     sql = _PLACEHOLDER.sub(lambda found: f"%(p{found[1]})s{_cast(found[2])}", sql.replace("%", "%%"))
     return sql, {f"p{place}": value for place, value in enumerate(statement.params, 1)}
+
+
+@contextmanager
+def our_errors() -> Iterator[None]:
+    """Raises our errors for those of the database in SQLAlchemy's form."""
+    from sqlalchemy.exc import DBAPIError
+
+    try:
+        yield
+    except DBAPIError as error:
+        lost = error.connection_invalidated
+        raise (ConnectionLost() if lost else from_server(error.orig or error)) from error
 
 
 def _cast(array: str | None) -> str:

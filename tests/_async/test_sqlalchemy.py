@@ -7,9 +7,10 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
 from pgqueue import AsyncClient
-from pgqueue.errors import BadValue, LostLease, NoSuchQueue
+from pgqueue.errors import BadValue, CannotConnect, ConnectionLost, LostLease, NoSuchQueue
 from tests._async.conftest import DRIVERS, AlchemyEngine, AlchemySession, engine_of
 from tests.databases import Database
 
@@ -155,3 +156,46 @@ async def test_what_is_no_server_is_refused(engine: AlchemyEngine) -> None:
     for other in (engine, 5):
         with pytest.raises(BadValue, match="not"):
             AsyncClient(other)  # type: ignore[arg-type]
+
+
+async def test_no_style_of_dates_is_in_the_way(engine: AlchemyEngine, db: Database) -> None:
+    db.connect().execute(f"alter database {db.name} set datestyle = 'German, DMY'".encode())
+    async with AlchemySession(engine) as session:
+        orders = AsyncClient(session).queue("orders")
+        await orders.send({"n": 1})
+        (message,) = await orders.read()
+        assert message.vt > message.enqueued_at
+        await session.execute(text("update pgmq.q_orders set enqueued_at = 'infinity', vt = now()"))
+        (message,) = await orders.pop()
+        assert message.enqueued_at.year == 9999
+        await session.rollback()
+
+
+async def test_a_savepoint_that_cannot_be_made_is_our_error(engine: AlchemyEngine, db: Database) -> None:
+    admin = db.connect(user=db.superuser)
+    async with AlchemySession(engine) as session:
+        client = AsyncClient(session)
+        await client.queue("orders").send(1)
+        admin.execute(CUT.encode())
+        with pytest.raises(ConnectionLost):
+            await send_in_a_savepoint(client)
+        await session.rollback()
+
+
+async def send_in_a_savepoint(client: AsyncClient) -> None:
+    async with client.transaction():
+        await client.queue("orders").send(2)
+
+
+CUT = """\
+select pg_terminate_backend(pid, 10000) from pg_stat_activity
+where datname = current_database() and pid <> pg_backend_pid() and state like 'idle in%'"""
+
+
+async def test_a_server_that_is_away_cannot_be_connected(db: Database) -> None:
+    for driver in DRIVERS:
+        away = engine_of(driver, db.dsn.replace(db.name, "nowhere"))
+        async with AlchemySession(away) as session:
+            with pytest.raises(CannotConnect):
+                await AsyncClient(session).queue("orders").send(1)
+        await away.dispose()

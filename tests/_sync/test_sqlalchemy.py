@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
 from pgqueue import Client
-from pgqueue.errors import BadValue, LostLease, NoSuchQueue
+from pgqueue.errors import BadValue, CannotConnect, ConnectionLost, LostLease, NoSuchQueue
 from tests._sync.conftest import DRIVERS, AlchemyEngine, AlchemySession, engine_of
 from tests.databases import Database
 
@@ -155,3 +156,46 @@ def test_what_is_no_server_is_refused(engine: AlchemyEngine) -> None:
     for other in (engine, 5):
         with pytest.raises(BadValue, match="not"):
             Client(other)  # type: ignore[arg-type]
+
+
+def test_no_style_of_dates_is_in_the_way(engine: AlchemyEngine, db: Database) -> None:
+    db.connect().execute(f"alter database {db.name} set datestyle = 'German, DMY'".encode())
+    with AlchemySession(engine) as session:
+        orders = Client(session).queue("orders")
+        orders.send({"n": 1})
+        (message,) = orders.read()
+        assert message.vt > message.enqueued_at
+        session.execute(text("update pgmq.q_orders set enqueued_at = 'infinity', vt = now()"))
+        (message,) = orders.pop()
+        assert message.enqueued_at.year == 9999
+        session.rollback()
+
+
+def test_a_savepoint_that_cannot_be_made_is_our_error(engine: AlchemyEngine, db: Database) -> None:
+    admin = db.connect(user=db.superuser)
+    with AlchemySession(engine) as session:
+        client = Client(session)
+        client.queue("orders").send(1)
+        admin.execute(CUT.encode())
+        with pytest.raises(ConnectionLost):
+            send_in_a_savepoint(client)
+        session.rollback()
+
+
+def send_in_a_savepoint(client: Client) -> None:
+    with client.transaction():
+        client.queue("orders").send(2)
+
+
+CUT = """\
+select pg_terminate_backend(pid, 10000) from pg_stat_activity
+where datname = current_database() and pid <> pg_backend_pid() and state like 'idle in%'"""
+
+
+def test_a_server_that_is_away_cannot_be_connected(db: Database) -> None:
+    for driver in DRIVERS:
+        away = engine_of(driver, db.dsn.replace(db.name, "nowhere"))
+        with AlchemySession(away) as session:
+            with pytest.raises(CannotConnect):
+                Client(session).queue("orders").send(1)
+        away.dispose()
