@@ -17,6 +17,9 @@ ARCHIVED = "btree (archived_at)"
 
 def compile_queue(conn: psycopg.Connection, queue: Queue) -> None:
     """Make a queue's compiled functions and sequences, where it is registered."""
+    if queue.kind == "unlogged":
+        keep = "select pgqueue._keep_ids(%s)"
+        briefly(conn, lambda: conn.execute(keep, (queue.name,)), f"ids of queue {queue.name}")
     if queue.registered:
         briefly(
             conn,
@@ -89,13 +92,14 @@ def rename_index(conn: psycopg.Connection, name: str, final: str) -> None:
 
 
 def settle_tables(workshop: Workshop) -> None:
-    """Throttles in a logged table, and no index of pgmq's on the small tables."""
+    """Throttles in a logged table; on the small tables replica identities, and no index of pgmq's."""
     conn = workshop.conn
     kept = (
         "select relpersistence from pg_catalog.pg_class where oid = 'pgmq.notify_insert_throttle'::regclass"
     )
     if conn.execute(kept.encode()).fetchone() == ("u",):
         briefly(conn, lambda: conn.execute("alter table pgmq.notify_insert_throttle set logged"), "throttles")
+    briefly(conn, lambda: conn.execute("select pgqueue._identify_rows()"), "replica identities")
     workshop.drop("idx_notify_throttle_active")
     workshop.drop("idx_topic_bindings_covering")
 

@@ -2473,22 +2473,6 @@ begin
 end
 $$;
 
-create or replace function pgqueue._give_to_owner(p_partition text, p_table text)
-returns void
-language plpgsql volatile
-as $$
--- A partition belongs to the owner of its table, whoever made it: else that role could not drop it when it is past its retention.
-declare
-    v_owner regrole := (
-        select c.relowner from pg_catalog.pg_class c where c.relnamespace = 'pgmq'::regnamespace and c.relname = p_table
-    );
-begin
-    if v_owner <> current_user::regrole then
-        execute format('alter table pgmq.%I owner to %s', p_partition, v_owner);
-    end if;
-end
-$$;
-
 create or replace function pgqueue._has_fifo_index(p_name text)
 returns boolean
 language sql stable parallel safe
@@ -2559,6 +2543,36 @@ begin
 end
 $$;
 
+create or replace function pgqueue._identify_rows()
+returns void
+language plpgsql volatile
+set lock_timeout = '300ms'
+as $$
+-- Gives pgmq's own tables, which have no primary keys, a replica identity: nobody may change the rows of one without that a
+-- publication holds, as one of all tables does, and every send to a queue that notifies would fail. What somebody has
+-- chosen for such a table stays. For the installation's owner, at the end of what it does: the lock is the strongest there is.
+declare
+    v_table name;
+    v_key name;
+begin
+    for v_table, v_key in
+        select c.relname, x.relname
+        from pg_catalog.pg_index i
+        join pg_catalog.pg_class c on c.oid = i.indrelid
+        join pg_catalog.pg_class x on x.oid = i.indexrelid
+        where c.relnamespace = 'pgmq'::regnamespace
+            and x.relname in (
+                'meta_queue_name_key', 'notify_insert_throttle_queue_name_key', 'topic_bindings_unique_pattern_queue'
+            )
+            and c.relreplident = 'd'
+            and not exists (select from pg_catalog.pg_index p where p.indrelid = c.oid and p.indisprimary)
+        order by 1
+    loop
+        execute format('alter table pgmq.%I replica identity using index %I', v_table, v_key);
+    end loop;
+end
+$$;
+
 create or replace function pgqueue._is_partitioned(p_table text)
 returns boolean
 language sql stable parallel safe
@@ -2589,6 +2603,24 @@ as $$
     select exists (
         select from pg_catalog.pg_class c where c.relnamespace = 'pgmq'::regnamespace and c.relname = p_name
     );
+$$;
+
+create or replace function pgqueue._keep_ids(p_name text)
+returns void
+language plpgsql volatile
+as $$
+-- Lets the ids of an unlogged queue go on after a crash. From Postgres 15 on its sequence is unlogged too, and would begin at
+-- 1 again, with ids that the archive holds. For the table's owner; for others it does nothing.
+declare
+    v_sequence regclass := pg_get_serial_sequence(format('pgmq.%I', 'q_' || p_name), 'msg_id');
+begin
+    if exists (
+        select from pg_catalog.pg_class c
+        where c.oid = v_sequence and c.relpersistence = 'u' and pg_has_role(c.relowner, 'usage')
+    ) then
+        execute format('alter sequence %s set logged', v_sequence);
+    end if;
+end
 $$;
 
 create or replace function pgqueue._last_id(p_table text)
@@ -2787,14 +2819,14 @@ begin
             'create table pgmq.%I partition of pgmq.%I for values from (%L) to (%L)',
             v_bounds.name, p_table, v_bounds.lower, v_bounds.upper
         );
-        perform pgqueue._give_to_owner(v_bounds.name, p_table);
+        perform pgqueue._settle_partition(v_bounds.name, p_table);
         v_made := v_made + 1;
     end loop;
     if v_default is null then
         execute format(
             'create table pgmq.%I partition of pgmq.%I default', pgqueue._partition_name(p_table, '$default'), p_table
         );
-        perform pgqueue._give_to_owner(pgqueue._partition_name(p_table, '$default'), p_table);
+        perform pgqueue._settle_partition(pgqueue._partition_name(p_table, '$default'), p_table);
         v_made := v_made + 1;
     end if;
     return v_made;
@@ -2983,7 +3015,8 @@ begin
     moved := 0;
     select string_agg(quote_ident(a.attname), ', ' order by a.attnum) into v_columns
     from pg_catalog.pg_attribute a
-    where a.attrelid = format('pgmq.%I', p_table)::regclass and a.attnum > 0 and not a.attisdropped;
+    where a.attrelid = format('pgmq.%I', p_table)::regclass and a.attnum > 0 and not a.attisdropped
+        and a.attgenerated = '';
     if v_default is null then
         return;
     end if;
@@ -3005,8 +3038,11 @@ begin
         if moved = 0 then
             execute format('lock table only pgmq.%I in access exclusive mode', p_table);
         end if;
-        execute format('create table pgmq.%I (like pgmq.%I including defaults)', v_bounds.name, p_table);
-        perform pgqueue._give_to_owner(v_bounds.name, p_table);
+        execute format(
+            'create table pgmq.%I (like pgmq.%I including defaults including generated including constraints)',
+            v_bounds.name, p_table
+        );
+        perform pgqueue._settle_partition(v_bounds.name, p_table);
         execute format(
             'with moved as (delete from %1$s where %2$I >= %3$L and %2$I < %4$L returning %5$s)
             insert into pgmq.%6$I (%5$s) select %5$s from moved',
@@ -3184,6 +3220,7 @@ begin
     from pg_catalog.pg_class c
     where c.relnamespace = 'pgmq'::regnamespace and c.relname = 'q_' || lower(p_queue_name)
     on conflict do nothing;
+    perform pgqueue._keep_ids(lower(p_queue_name));
     perform pgqueue._compile_as_owner(lower(p_queue_name)), pgqueue._write_direct_calls();
 end
 $$;
@@ -3236,6 +3273,40 @@ begin
         returning m.msg_id, m.read_ct, m.enqueued_at, m.last_read_at, m.vt, m.message, m.headers
     $sql$, 'q_' || pgqueue._existing_name(p_queue_name))
     using p_msg_ids, p_vt;
+end
+$$;
+
+create or replace function pgqueue._settle_partition(p_partition text, p_table text)
+returns void
+language plpgsql volatile
+as $$
+-- A partition belongs to the owner of its table, whoever made it: else that role could not drop it when it is past its
+-- retention. And it tells publications of its rows what the table does, or else the newest partition: such a table has no
+-- primary key, and one piece without a replica identity would stop every read.
+declare
+    v_table regclass;
+    v_owner regrole;
+    v_identity "char";
+begin
+    select c.oid, c.relowner, c.relreplident into v_table, v_owner, v_identity
+    from pg_catalog.pg_class c
+    where c.relnamespace = 'pgmq'::regnamespace and c.relname = p_table;
+    if v_identity = 'd' then
+        select c.relreplident into v_identity
+        from pg_catalog.pg_inherits i
+        join pg_catalog.pg_class c on c.oid = i.inhrelid
+        where i.inhparent = v_table and c.relname <> p_partition
+        order by c.oid desc
+        limit 1;
+    end if;
+    if v_identity = 'f' then
+        execute format('alter table pgmq.%I replica identity full', p_partition);
+    elsif v_identity = 'n' then
+        execute format('alter table pgmq.%I replica identity nothing', p_partition);
+    end if;
+    if v_owner <> current_user::regrole then
+        execute format('alter table pgmq.%I owner to %s', p_partition, v_owner);
+    end if;
 end
 $$;
 
@@ -3845,7 +3916,7 @@ returns setof pgmq.metrics_result
 language plpgsql volatile
 as $$
 -- Of every queue that can be counted without running its owner's code as whoever calls this: as a view in the place of a
--- table would, policies on its rows, and columns of a type of the owner's.
+-- table would, policies on its rows, and columns of a type of the owner's. On a standby nobody can read an unlogged one.
 declare
     v_queue record;
 begin
@@ -3864,6 +3935,7 @@ begin
         left join pg_catalog.pg_partitioned_table ap on ap.partrelid = a.oid
         where c.relkind in ('r', 'p')
             and not row_security_active(c.oid)
+            and not (c.relpersistence = 'u' and pg_is_in_recovery())
             and 2 = (
                 select count(*)
                 from pg_catalog.pg_attribute t
@@ -4936,6 +5008,7 @@ begin
     if has_table_privilege('pgqueue.policy', 'delete') then
         delete from pgqueue.policy p where p.queue_name = v_name and not p.compiled;
     end if;
+    perform pgqueue._keep_ids(v_name);
     v_is_compiled := pgqueue._compile_as_owner(v_name);
     perform pgqueue._write_direct_calls();
     return v_is_compiled;
@@ -5143,11 +5216,22 @@ grant execute on all functions in schema pgqueue to public;
 revoke execute on function
     pgqueue._compile(text, boolean),
     pgqueue._compile_all(),
+    pgqueue._identify_rows(),
     pgqueue._make_sequences(text, text[]),
     pgqueue.decompile(text)
 from public;
 
 select pgqueue._compile_all() as compiled_queues;
+
+-- Not waited for at others' cost: a table that somebody holds for long keeps what it has until the next time.
+do $$
+begin
+    perform pgqueue._identify_rows();
+exception
+    when lock_not_available then
+        raise warning 'a table of schema pgmq is in use, and has no replica identity yet: run this again before you publish it';
+end
+$$;
 -- A fresh installation is at the newest schema version: all migrations are on record.
 insert into pgqueue.migration (id, name, checksum, breaking)
 values

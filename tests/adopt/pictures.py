@@ -33,9 +33,9 @@ THEIRS = {
     "schema": """select array(select x::text from unnest(coalesce(nspacl, acldefault('n', nspowner))) x order by 1)
         from pg_namespace where nspname = 'pgmq'""",
 }
-#: What pgmq is made of.
+#: What pgmq is made of. Of an unlogged queue the sequence stays logged, on the way back too: its ids outlive a crash.
 MADE = {
-    "relations": """select c.relname, c.relkind, c.relpersistence, array(
+    "relations": """select c.relname, c.relkind, case when c.relkind <> 'S' then c.relpersistence end, array(
             select concat_ws(' ', a.attname, format_type(a.atttypid, null), a.attnotnull, a.attidentity)
             from pg_attribute a where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped order by a.attname
         ) from pg_class c where c.relnamespace = 'pgmq'::regnamespace and c.relkind in ('r', 'p', 'S') order by 1""",

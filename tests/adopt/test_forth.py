@@ -7,7 +7,7 @@ import pytest
 from pgqueue.adopt.survey import survey
 from pgqueue.migrate import install, upgrade
 from tests.adopt import layouts
-from tests.adopt.pictures import MADE, THEIRS, picture, take_over
+from tests.adopt.pictures import MADE, THEIRS, picture, take_back, take_over
 from tests.databases import Cluster, Database
 from tests.sql.asking import Connection, column, do, row, rows, value
 
@@ -59,8 +59,27 @@ def test_an_adopted_pgmq_is_ours(old_server: Cluster, old_db: Database, version:
         do(conn, "select pgmq.enable_notify_insert('x', 100)")
     assert picture(conn, MADE) == ours(old_server)
     assert value(conn, "select count(*) from pg_extension where extname = 'pgmq'") == 0
+    ids = "select relpersistence from pg_class where oid = 'pgmq.q_u_msg_id_seq'::regclass"
+    assert value(conn, ids) == "p", "which go on after a crash"
     with conn.transaction():
         assert upgrade(conn) == (), "an adopted database is current"
+
+
+@pytest.mark.parametrize("version", ["1.3.3", "1.13.0"])
+def test_a_publication_of_all_tables_stops_nothing(old_db: Database, version: str) -> None:
+    """Adopted, and given back, under one that was there before: sends that notify, lists that change, drops."""
+    conn = old_db.connect()
+    furnish(conn, version, "sql")
+    do(old_db.connect(user=old_db.superuser), "create publication everything for all tables")
+    use = """
+        select pgmq.enable_notify_insert('x', 0), pgmq.bind_topic('b.*', 'x');
+        select pgmq.send('x', '{}'), pgmq.read('x', 0, 1);
+        select pgmq.unbind_topic('b.*', 'x'), pgmq.disable_notify_insert('x')"""
+    take_over(old_db)
+    do(conn, use)
+    take_back(old_db)
+    do(conn, use)
+    assert value(conn, "select pgmq.drop_queue('x')") is True
 
 
 @pytest.mark.parametrize("version", ["1.4.4", "1.8.1"])

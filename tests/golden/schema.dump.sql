@@ -729,7 +729,7 @@ CREATE FUNCTION pgmq.metrics_all() RETURNS SETOF pgmq.metrics_result
     LANGUAGE plpgsql
     AS $$
 -- Of every queue that can be counted without running its owner's code as whoever calls this: as a view in the place of a
--- table would, policies on its rows, and columns of a type of the owner's.
+-- table would, policies on its rows, and columns of a type of the owner's. On a standby nobody can read an unlogged one.
 declare
     v_queue record;
 begin
@@ -748,6 +748,7 @@ begin
         left join pg_catalog.pg_partitioned_table ap on ap.partrelid = a.oid
         where c.relkind in ('r', 'p')
             and not row_security_active(c.oid)
+            and not (c.relpersistence = 'u' and pg_is_in_recovery())
             and 2 = (
                 select count(*)
                 from pg_catalog.pg_attribute t
@@ -4417,28 +4418,6 @@ $_$;
 ALTER FUNCTION pgqueue._forget(p_name text) OWNER TO app_owner;
 
 --
--- Name: _give_to_owner(text, text); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
---
-
-CREATE FUNCTION pgqueue._give_to_owner(p_partition text, p_table text) RETURNS void
-    LANGUAGE plpgsql
-    AS $$
--- A partition belongs to the owner of its table, whoever made it: else that role could not drop it when it is past its retention.
-declare
-    v_owner regrole := (
-        select c.relowner from pg_catalog.pg_class c where c.relnamespace = 'pgmq'::regnamespace and c.relname = p_table
-    );
-begin
-    if v_owner <> current_user::regrole then
-        execute format('alter table pgmq.%I owner to %s', p_partition, v_owner);
-    end if;
-end
-$$;
-
-
-ALTER FUNCTION pgqueue._give_to_owner(p_partition text, p_table text) OWNER TO app_owner;
-
---
 -- Name: _has_fifo_index(text); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
 --
 
@@ -4527,6 +4506,42 @@ $$;
 ALTER FUNCTION pgqueue._has_table(p_prefix text, p_name text) OWNER TO app_owner;
 
 --
+-- Name: _identify_rows(); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
+--
+
+CREATE FUNCTION pgqueue._identify_rows() RETURNS void
+    LANGUAGE plpgsql
+    SET lock_timeout TO '300ms'
+    AS $$
+-- Gives pgmq's own tables, which have no primary keys, a replica identity: nobody may change the rows of one without that a
+-- publication holds, as one of all tables does, and every send to a queue that notifies would fail. What somebody has
+-- chosen for such a table stays. For the installation's owner, at the end of what it does: the lock is the strongest there is.
+declare
+    v_table name;
+    v_key name;
+begin
+    for v_table, v_key in
+        select c.relname, x.relname
+        from pg_catalog.pg_index i
+        join pg_catalog.pg_class c on c.oid = i.indrelid
+        join pg_catalog.pg_class x on x.oid = i.indexrelid
+        where c.relnamespace = 'pgmq'::regnamespace
+            and x.relname in (
+                'meta_queue_name_key', 'notify_insert_throttle_queue_name_key', 'topic_bindings_unique_pattern_queue'
+            )
+            and c.relreplident = 'd'
+            and not exists (select from pg_catalog.pg_index p where p.indrelid = c.oid and p.indisprimary)
+        order by 1
+    loop
+        execute format('alter table pgmq.%I replica identity using index %I', v_table, v_key);
+    end loop;
+end
+$$;
+
+
+ALTER FUNCTION pgqueue._identify_rows() OWNER TO app_owner;
+
+--
 -- Name: _is_partitioned(text); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
 --
 
@@ -4575,6 +4590,30 @@ $$;
 
 
 ALTER FUNCTION pgqueue._is_relation(p_name text) OWNER TO app_owner;
+
+--
+-- Name: _keep_ids(text); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
+--
+
+CREATE FUNCTION pgqueue._keep_ids(p_name text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+-- Lets the ids of an unlogged queue go on after a crash. From Postgres 15 on its sequence is unlogged too, and would begin at
+-- 1 again, with ids that the archive holds. For the table's owner; for others it does nothing.
+declare
+    v_sequence regclass := pg_get_serial_sequence(format('pgmq.%I', 'q_' || p_name), 'msg_id');
+begin
+    if exists (
+        select from pg_catalog.pg_class c
+        where c.oid = v_sequence and c.relpersistence = 'u' and pg_has_role(c.relowner, 'usage')
+    ) then
+        execute format('alter sequence %s set logged', v_sequence);
+    end if;
+end
+$$;
+
+
+ALTER FUNCTION pgqueue._keep_ids(p_name text) OWNER TO app_owner;
 
 --
 -- Name: _last_id(text); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
@@ -4822,14 +4861,14 @@ begin
             'create table pgmq.%I partition of pgmq.%I for values from (%L) to (%L)',
             v_bounds.name, p_table, v_bounds.lower, v_bounds.upper
         );
-        perform pgqueue._give_to_owner(v_bounds.name, p_table);
+        perform pgqueue._settle_partition(v_bounds.name, p_table);
         v_made := v_made + 1;
     end loop;
     if v_default is null then
         execute format(
             'create table pgmq.%I partition of pgmq.%I default', pgqueue._partition_name(p_table, '$default'), p_table
         );
-        perform pgqueue._give_to_owner(pgqueue._partition_name(p_table, '$default'), p_table);
+        perform pgqueue._settle_partition(pgqueue._partition_name(p_table, '$default'), p_table);
         v_made := v_made + 1;
     end if;
     return v_made;
@@ -5036,7 +5075,8 @@ begin
     moved := 0;
     select string_agg(quote_ident(a.attname), ', ' order by a.attnum) into v_columns
     from pg_catalog.pg_attribute a
-    where a.attrelid = format('pgmq.%I', p_table)::regclass and a.attnum > 0 and not a.attisdropped;
+    where a.attrelid = format('pgmq.%I', p_table)::regclass and a.attnum > 0 and not a.attisdropped
+        and a.attgenerated = '';
     if v_default is null then
         return;
     end if;
@@ -5058,8 +5098,11 @@ begin
         if moved = 0 then
             execute format('lock table only pgmq.%I in access exclusive mode', p_table);
         end if;
-        execute format('create table pgmq.%I (like pgmq.%I including defaults)', v_bounds.name, p_table);
-        perform pgqueue._give_to_owner(v_bounds.name, p_table);
+        execute format(
+            'create table pgmq.%I (like pgmq.%I including defaults including generated including constraints)',
+            v_bounds.name, p_table
+        );
+        perform pgqueue._settle_partition(v_bounds.name, p_table);
         execute format(
             'with moved as (delete from %1$s where %2$I >= %3$L and %2$I < %4$L returning %5$s)
             insert into pgmq.%6$I (%5$s) select %5$s from moved',
@@ -5289,6 +5332,7 @@ begin
     from pg_catalog.pg_class c
     where c.relnamespace = 'pgmq'::regnamespace and c.relname = 'q_' || lower(p_queue_name)
     on conflict do nothing;
+    perform pgqueue._keep_ids(lower(p_queue_name));
     perform pgqueue._compile_as_owner(lower(p_queue_name)), pgqueue._write_direct_calls();
 end
 $$;
@@ -5362,6 +5406,46 @@ $_$;
 
 
 ALTER FUNCTION pgqueue._set_vt(p_queue_name text, p_msg_ids bigint[], p_vt timestamp with time zone) OWNER TO app_owner;
+
+--
+-- Name: _settle_partition(text, text); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
+--
+
+CREATE FUNCTION pgqueue._settle_partition(p_partition text, p_table text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+-- A partition belongs to the owner of its table, whoever made it: else that role could not drop it when it is past its
+-- retention. And it tells publications of its rows what the table does, or else the newest partition: such a table has no
+-- primary key, and one piece without a replica identity would stop every read.
+declare
+    v_table regclass;
+    v_owner regrole;
+    v_identity "char";
+begin
+    select c.oid, c.relowner, c.relreplident into v_table, v_owner, v_identity
+    from pg_catalog.pg_class c
+    where c.relnamespace = 'pgmq'::regnamespace and c.relname = p_table;
+    if v_identity = 'd' then
+        select c.relreplident into v_identity
+        from pg_catalog.pg_inherits i
+        join pg_catalog.pg_class c on c.oid = i.inhrelid
+        where i.inhparent = v_table and c.relname <> p_partition
+        order by c.oid desc
+        limit 1;
+    end if;
+    if v_identity = 'f' then
+        execute format('alter table pgmq.%I replica identity full', p_partition);
+    elsif v_identity = 'n' then
+        execute format('alter table pgmq.%I replica identity nothing', p_partition);
+    end if;
+    if v_owner <> current_user::regrole then
+        execute format('alter table pgmq.%I owner to %s', p_partition, v_owner);
+    end if;
+end
+$$;
+
+
+ALTER FUNCTION pgqueue._settle_partition(p_partition text, p_table text) OWNER TO app_owner;
 
 --
 -- Name: _span(text); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
@@ -5518,6 +5602,7 @@ begin
     if has_table_privilege('pgqueue.policy', 'delete') then
         delete from pgqueue.policy p where p.queue_name = v_name and not p.compiled;
     end if;
+    perform pgqueue._keep_ids(v_name);
     v_is_compiled := pgqueue._compile_as_owner(v_name);
     perform pgqueue._write_direct_calls();
     return v_is_compiled;
@@ -7099,6 +7184,7 @@ ALTER TABLE pgmq.q_quick OWNER TO app_owner;
 
 ALTER TABLE pgmq.q_quick ALTER COLUMN msg_id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME pgmq.q_quick_msg_id_seq
+    LOGGED
     START WITH 1
     INCREMENT BY 1
     NO MINVALUE
@@ -7381,6 +7467,8 @@ ALTER TABLE ONLY pgmq.a_quick
 ALTER TABLE ONLY pgmq.meta
     ADD CONSTRAINT meta_queue_name_key UNIQUE (queue_name);
 
+ALTER TABLE ONLY pgmq.meta REPLICA IDENTITY USING INDEX meta_queue_name_key;
+
 
 --
 -- Name: notify_insert_throttle notify_insert_throttle_queue_name_key; Type: CONSTRAINT; Schema: pgmq; Owner: app_owner
@@ -7388,6 +7476,8 @@ ALTER TABLE ONLY pgmq.meta
 
 ALTER TABLE ONLY pgmq.notify_insert_throttle
     ADD CONSTRAINT notify_insert_throttle_queue_name_key UNIQUE (queue_name);
+
+ALTER TABLE ONLY pgmq.notify_insert_throttle REPLICA IDENTITY USING INDEX notify_insert_throttle_queue_name_key;
 
 
 --
@@ -7412,6 +7502,8 @@ ALTER TABLE ONLY pgmq.q_quick
 
 ALTER TABLE ONLY pgmq.topic_bindings
     ADD CONSTRAINT topic_bindings_unique_pattern_queue UNIQUE (pattern, queue_name);
+
+ALTER TABLE ONLY pgmq.topic_bindings REPLICA IDENTITY USING INDEX topic_bindings_unique_pattern_queue;
 
 
 --
@@ -7770,6 +7862,13 @@ REVOKE ALL ON FUNCTION pgqueue._compile(p_name text, p_force boolean) FROM PUBLI
 --
 
 REVOKE ALL ON FUNCTION pgqueue._compile_all() FROM PUBLIC;
+
+
+--
+-- Name: FUNCTION _identify_rows(); Type: ACL; Schema: pgqueue; Owner: app_owner
+--
+
+REVOKE ALL ON FUNCTION pgqueue._identify_rows() FROM PUBLIC;
 
 
 --

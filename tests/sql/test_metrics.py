@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
+
+import psycopg
 import pytest
 
-from tests.databases import Database
-from tests.sql.asking import Connection, column, do, rows, value
+from tests.databases import Database, our_sql, uri
+from tests.servers import Server
+from tests.sql.asking import Connection, column, do, outcome, rows, value
 
 
 @pytest.fixture
@@ -65,6 +70,29 @@ def test_a_monitor_can_read_metrics(db: Database) -> None:
     watcher = db.connect(user=role)
     assert rows(watcher, "select queue_name, queue_length from pgmq.metrics_all()") == [("later", 1)]
     assert column(watcher, "select queue_name from pgmq.list_queues()") == ["later"]
+
+
+def test_metrics_on_a_standby(new_server: Callable[..., Server]) -> None:
+    """An unlogged queue cannot be read there: it is left out of the whole, and says why if asked for."""
+    server = new_server()
+    with psycopg.connect(uri(server.conninfo), autocommit=True) as conn:
+        do(conn, our_sql())
+        do(conn, "select pgmq.create('q'), pgmq.create_unlogged('u'), pgmq.create_partitioned('p')")
+        do(conn, "select pgmq.send('q', '1')")
+    server.shut_down()
+    signal = server.data / "standby.signal"
+    signal.touch()
+    shutil.chown(signal, server.data.owner())
+    server.start()
+    with psycopg.connect(uri(server.conninfo), autocommit=True) as conn:
+        assert value(conn, "select pg_is_in_recovery()") is True
+        query = "select queue_name, queue_length, total_messages from pgmq.metrics_all() order by 1"
+        assert rows(conn, query) == [("p", 0, 0), ("q", 1, 1)]
+        assert rows(conn, query.replace("metrics_all()", "metrics('q')")) == [("q", 1, 1)]
+        assert outcome(conn, "select * from pgmq.metrics('u')") == (
+            "0A000",
+            "cannot access temporary or unlogged relations during recovery",
+        )
 
 
 @pytest.mark.scale

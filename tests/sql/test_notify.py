@@ -171,6 +171,31 @@ def test_a_partitioned_queue_notifies(conn: Connection, listener: Connection) ->
     assert sqlstate(conn, "select pgmq.disable_notify_insert('parts')") == ""
 
 
+@pytest.mark.parametrize("what", ["all tables", "tables in schema pgmq, tables in schema pgqueue"])
+def test_a_publication_of_all_tables_is_in_nobodys_way(db: Database, what: str) -> None:
+    """Rows without a replica identity could not be changed: sends would fail, and lists not be kept."""
+    if db.cluster.version < 15 and "schema" in what:
+        pytest.skip("publications hold whole schemas from 15 on")
+    conn = db.connect()
+    do(conn, "select pgmq.create('q'), pgmq.create('other'), pgmq.create_unlogged('u')")
+    do(db.connect(user=db.superuser), f"create publication everything for {what}")
+    do(conn, 'listen "pgmq.q_q.INSERT"')
+    for statement in (
+        "select pgmq.enable_notify_insert(q, 0) from unnest(array['q', 'other', 'u']) q",
+        "select pgmq.bind_topic('a.#', 'q'), pgmq.bind_topic('#', 'other')",
+        "select pgmq.send(q, '1') from unnest(array['q', 'other', 'u']) q",
+        "select pgmq.read(q, 0, 1) from unnest(array['q', 'other', 'u']) q",
+        "select pgmq.archive('q', 1), pgmq.delete('u', 1)",
+        "select pgmq.update_notify_insert('q', 10), pgmq.disable_notify_insert('other')",
+        "select pgqueue.decompile('q'), pgqueue.compile('q')",
+        "select pgmq.unbind_topic('a.#', 'q')",
+        "select pgmq.drop_queue(q) from unnest(array['q', 'other', 'u']) q",
+    ):
+        assert outcome(conn, statement) == ("", ""), statement
+    assert heard(conn, timeout=5, enough=1) == ["pgmq.q_q.INSERT"]
+    assert rows(conn, "select queue_name from pgmq.notify_insert_throttle") == []
+
+
 def test_disabling_meets_nobody_half_way(house: Database, conn: Connection) -> None:
     """On a partitioned queue a sender locks the table and then a partition; whoever drops the trigger too."""
     do(conn, "select pgmq.create_partitioned('parts', '10', '100'), pgmq.enable_notify_insert('parts', 0)")

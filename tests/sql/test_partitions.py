@@ -446,6 +446,38 @@ def test_partitions_belong_to_their_queue_whoever_made_them(db: Database) -> Non
     assert maintain(owner)["q_p"][1:] == (6, 41, None)
 
 
+@pytest.mark.parametrize("on", ["table", "partitions"])
+@pytest.mark.parametrize("identity", ["full", "nothing"])
+def test_new_partitions_have_the_replica_identity_of_the_others(
+    conn: Connection, on: str, identity: str
+) -> None:
+    """One without would stop every read of a queue that is published."""
+    do(conn, "select pgmq.create_partitioned('p', '10', '100000', 1)")
+    query = "select c.oid::regclass from pg_class c where c.relname ~ '^[qa]_p' and c.relkind = any(%s)"
+    for table in column(conn, query, ["p"] if on == "table" else ["r"]):
+        do(conn, f"alter table {table} replica identity {identity}")
+    send(conn, 60)
+    do(conn, "select pgmq.archive('p', array[5, 55]::bigint[])")
+    if on == "table":
+        do(conn, 'drop table pgmq."a_p$default"')
+    found = maintain(conn)
+    assert found["q_p"][:3] == (1, 0, 40) and found["a_p"][0] > 1
+    late = "select c.relname from pg_class c where c.relname ~ '^[qa]_p[$](p[2-9]|def)' and c.relkind = 'r' and c.relreplident <> %s order by 1"
+    old = [] if on == "partitions" else ["q_p$default"]
+    assert column(conn, late, identity[0]) == old
+
+
+def test_columns_and_checks_of_the_users_move_along(conn: Connection) -> None:
+    do(conn, "select pgmq.create_partitioned('p', '10', '100000', 1)")
+    do(conn, "alter table pgmq.q_p add column kind text generated always as (message ->> 'kind') stored")
+    do(conn, "alter table pgmq.q_p add constraint known check (kind <> 'unheard-of')")
+    do(conn, """select pgmq.send('p', '{"kind": "a"}') from generate_series(1, 60)""")
+    assert maintain(conn)["q_p"] == (1, 0, 41, None)
+    assert value(conn, "select count(*) from pgmq.q_p where kind = 'a'") == 60
+    refused = sqlstate(conn, """select pgmq.send('p', '{"kind": "unheard-of"}')""")
+    assert refused == "23514"
+
+
 def test_upkeep_in_a_transaction_that_fails_leaves_all_as_it_was(house: Database, conn: Connection) -> None:
     do(conn, "select pgmq.create_partitioned('p', '10', '50', 1)")
     send(conn, 60)
