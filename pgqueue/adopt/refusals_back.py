@@ -36,6 +36,11 @@ with ours as (
     select 'pg_class'::regclass, c.oid from pg_catalog.pg_class c where c.relnamespace = 'pgqueue'::regnamespace
     union all
     select 'pg_type'::regclass, t.oid from pg_catalog.pg_type t where t.typnamespace = 'pgqueue'::regnamespace
+    union all
+    select 'pg_trigger'::regclass, t.oid
+    from pg_catalog.pg_trigger t
+    join pg_catalog.pg_class c on c.oid = t.tgrelid
+    where c.relnamespace = 'pgqueue'::regnamespace
 )
 select distinct pg_describe_object(
     case when r.oid is null then d.classid else 'pg_class'::regclass end, coalesce(r.ev_class, d.objid), 0

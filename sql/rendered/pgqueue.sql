@@ -76,7 +76,7 @@ create table if not exists pgqueue.policy (
 );
 
 -- How a partitioned table of a queue is cut: by what, in pieces of which size, how many ahead, and what is kept. Each row
--- belongs to the owner of that table, who alone may write it.
+-- belongs to the owner of that table, who alone may write it: _guard_rows sees to that.
 create table if not exists pgqueue.partitioning (
     table_name text primary key,
     control text not null,
@@ -84,35 +84,17 @@ create table if not exists pgqueue.partitioning (
     retention text not null,
     premake integer not null
 );
-alter table pgqueue.partitioning enable row level security;
 grant select, insert, update, delete on pgqueue.partitioning to public;
-drop policy if exists owner on pgqueue.partitioning;
-create policy owner on pgqueue.partitioning using (
-    exists (
-        select from pg_catalog.pg_class c
-        where c.relnamespace = 'pgmq'::regnamespace and c.relname = table_name and pg_has_role(c.relowner, 'usage')
-    )
-);
 
 -- The last tick of each periodic message, so that of several workers one sends it. A row belongs to those who may send to
--- its queue.
+-- its queue, who alone may write it: _guard_rows sees to that.
 create table if not exists pgqueue.tick (
     queue_name text not null,
     name text not null,
     at timestamptz not null,
     primary key (queue_name, name)
 );
-alter table pgqueue.tick enable row level security;
 grant select, insert, update, delete on pgqueue.tick to public;
-drop policy if exists sender on pgqueue.tick;
-create policy sender on pgqueue.tick using (
-    exists (
-        select from pg_catalog.pg_class c
-        where c.relnamespace = 'pgmq'::regnamespace
-            and c.relname = 'q_' || queue_name
-            and has_table_privilege(c.oid, 'insert')
-    )
-);
 
 create table if not exists pgmq.meta (
     queue_name varchar not null unique,
@@ -2470,6 +2452,41 @@ begin
         and not exists (
             select from pg_class c where c.relnamespace = 'pgmq'::regnamespace and c.relname = p.table_name
         );
+end
+$$;
+
+create or replace function pgqueue._guard_rows()
+returns trigger
+language plpgsql volatile
+set search_path = pg_catalog, pg_temp
+as $$
+-- All may write pgqueue.partitioning and pgqueue.tick, each role its own rows: others are passed over, and none is made or
+-- changed into another's. Not by row security: pg_dump refuses to run as a role that it binds, whatever else that may read.
+declare
+    v_old text := coalesce(to_jsonb(old) ->> 'table_name', 'q_' || (to_jsonb(old) ->> 'queue_name'));
+    v_new text := coalesce(to_jsonb(new) ->> 'table_name', 'q_' || (to_jsonb(new) ->> 'queue_name'));
+    v_own text[];
+begin
+    if pg_has_role((select c.relowner from pg_class c where c.oid = tg_relid), 'usage') then
+        return coalesce(new, old);
+    end if;
+    v_own := array(
+        select c.relname
+        from pg_class c
+        where c.relnamespace = 'pgmq'::regnamespace
+            and c.relname in (v_old, v_new)
+            and case tg_table_name
+                when 'tick' then has_table_privilege(c.oid, 'insert')
+                else pg_has_role(c.relowner, 'usage')
+            end
+    );
+    if tg_op <> 'INSERT' and v_old <> all(v_own) then
+        return null;
+    end if;
+    if tg_op <> 'DELETE' and v_new <> all(v_own) then
+        raise insufficient_privilege using message = format('permission denied for %s in pgqueue.%s', v_new, tg_table_name);
+    end if;
+    return coalesce(new, old);
 end
 $$;
 
@@ -5133,7 +5150,8 @@ language plpgsql volatile
 as $$
 -- Upkeep, to be called now and then, twice at once if need be. Partitioned tables: rows that outran their partitions get
 -- ones of their own, partitions are made ahead, and those past their retention are dropped. What goes wrong with one
--- stands in problem, and stops no other. Tables of another owner are left to that role: they may run its triggers.
+-- stands in problem, and stops no other. Tables of another owner are left to that role, since they may run its triggers;
+-- the installation's owner is told.
 declare
     v_table record;
     -- Milliseconds to wait for a lock. What is done for one table is held to the end: the next ones must not keep others
@@ -5145,6 +5163,8 @@ begin
         select p.table_name, c.relowner::regrole as owner, pg_has_role(c.relowner, 'usage') as ours
         from pgqueue.partitioning p
         join pg_catalog.pg_class c on c.relnamespace = 'pgmq'::regnamespace and c.relname = p.table_name
+        join pg_catalog.pg_class o on o.oid = 'pgqueue.partitioning'::regclass
+        where pg_has_role(c.relowner, 'usage') or pg_has_role(o.relowner, 'usage')
         order by p.table_name
     loop
         table_name := v_table.table_name;
@@ -5220,6 +5240,28 @@ revoke execute on function
     pgqueue._make_sequences(text, text[]),
     pgqueue.decompile(text)
 from public;
+
+-- In place of the row security that older installations have.
+do $$
+declare
+    v_table regclass;
+begin
+    foreach v_table in array array['pgqueue.partitioning', 'pgqueue.tick']::regclass[] loop
+        if not exists (select from pg_catalog.pg_trigger t where t.tgrelid = v_table and t.tgname = 'guard') then
+            execute format(
+                'create trigger guard before insert or update or delete on %s
+                for each row execute function pgqueue._guard_rows()',
+                v_table
+            );
+        end if;
+        if (select c.relrowsecurity from pg_catalog.pg_class c where c.oid = v_table) then
+            execute format('drop policy if exists owner on %s', v_table);
+            execute format('drop policy if exists sender on %s', v_table);
+            execute format('alter table %s disable row level security', v_table);
+        end if;
+    end loop;
+end
+$$;
 
 select pgqueue._compile_all() as compiled_queues;
 

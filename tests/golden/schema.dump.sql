@@ -4418,6 +4418,47 @@ $_$;
 ALTER FUNCTION pgqueue._forget(p_name text) OWNER TO app_owner;
 
 --
+-- Name: _guard_rows(); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
+--
+
+CREATE FUNCTION pgqueue._guard_rows() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+-- All may write pgqueue.partitioning and pgqueue.tick, each role its own rows: others are passed over, and none is made or
+-- changed into another's. Not by row security: pg_dump refuses to run as a role that it binds, whatever else that may read.
+declare
+    v_old text := coalesce(to_jsonb(old) ->> 'table_name', 'q_' || (to_jsonb(old) ->> 'queue_name'));
+    v_new text := coalesce(to_jsonb(new) ->> 'table_name', 'q_' || (to_jsonb(new) ->> 'queue_name'));
+    v_own text[];
+begin
+    if pg_has_role((select c.relowner from pg_class c where c.oid = tg_relid), 'usage') then
+        return coalesce(new, old);
+    end if;
+    v_own := array(
+        select c.relname
+        from pg_class c
+        where c.relnamespace = 'pgmq'::regnamespace
+            and c.relname in (v_old, v_new)
+            and case tg_table_name
+                when 'tick' then has_table_privilege(c.oid, 'insert')
+                else pg_has_role(c.relowner, 'usage')
+            end
+    );
+    if tg_op <> 'INSERT' and v_old <> all(v_own) then
+        return null;
+    end if;
+    if tg_op <> 'DELETE' and v_new <> all(v_own) then
+        raise insufficient_privilege using message = format('permission denied for %s in pgqueue.%s', v_new, tg_table_name);
+    end if;
+    return coalesce(new, old);
+end
+$$;
+
+
+ALTER FUNCTION pgqueue._guard_rows() OWNER TO app_owner;
+
+--
 -- Name: _has_fifo_index(text); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
 --
 
@@ -5752,7 +5793,8 @@ CREATE FUNCTION pgqueue.maintain() RETURNS TABLE(table_name text, partitions_mad
     AS $$
 -- Upkeep, to be called now and then, twice at once if need be. Partitioned tables: rows that outran their partitions get
 -- ones of their own, partitions are made ahead, and those past their retention are dropped. What goes wrong with one
--- stands in problem, and stops no other. Tables of another owner are left to that role: they may run its triggers.
+-- stands in problem, and stops no other. Tables of another owner are left to that role, since they may run its triggers;
+-- the installation's owner is told.
 declare
     v_table record;
     -- Milliseconds to wait for a lock. What is done for one table is held to the end: the next ones must not keep others
@@ -5764,6 +5806,8 @@ begin
         select p.table_name, c.relowner::regrole as owner, pg_has_role(c.relowner, 'usage') as ours
         from pgqueue.partitioning p
         join pg_catalog.pg_class c on c.relnamespace = 'pgmq'::regnamespace and c.relname = p.table_name
+        join pg_catalog.pg_class o on o.oid = 'pgqueue.partitioning'::regclass
+        where pg_has_role(c.relowner, 'usage') or pg_has_role(o.relowner, 'usage')
         order by p.table_name
     loop
         table_name := v_table.table_name;
@@ -7791,6 +7835,20 @@ CREATE CONSTRAINT TRIGGER trigger_notify_queue_insert_listeners AFTER INSERT ON 
 
 
 --
+-- Name: partitioning guard; Type: TRIGGER; Schema: pgqueue; Owner: app_owner
+--
+
+CREATE TRIGGER guard BEFORE INSERT OR DELETE OR UPDATE ON pgqueue.partitioning FOR EACH ROW EXECUTE FUNCTION pgqueue._guard_rows();
+
+
+--
+-- Name: tick guard; Type: TRIGGER; Schema: pgqueue; Owner: app_owner
+--
+
+CREATE TRIGGER guard BEFORE INSERT OR DELETE OR UPDATE ON pgqueue.tick FOR EACH ROW EXECUTE FUNCTION pgqueue._guard_rows();
+
+
+--
 -- Name: notify_insert_throttle notify_insert_throttle_meta_queue_name_fk; Type: FK CONSTRAINT; Schema: pgmq; Owner: app_owner
 --
 
@@ -7805,36 +7863,6 @@ ALTER TABLE ONLY pgmq.notify_insert_throttle
 ALTER TABLE ONLY pgmq.topic_bindings
     ADD CONSTRAINT topic_bindings_meta_queue_name_fk FOREIGN KEY (queue_name) REFERENCES pgmq.meta(queue_name) ON DELETE CASCADE;
 
-
---
--- Name: partitioning owner; Type: POLICY; Schema: pgqueue; Owner: app_owner
---
-
-CREATE POLICY owner ON pgqueue.partitioning USING ((EXISTS ( SELECT
-   FROM pg_class c
-  WHERE ((c.relnamespace = ('pgmq'::regnamespace)::oid) AND (c.relname = partitioning.table_name) AND pg_has_role(c.relowner, 'usage'::text)))));
-
-
---
--- Name: partitioning; Type: ROW SECURITY; Schema: pgqueue; Owner: app_owner
---
-
-ALTER TABLE pgqueue.partitioning ENABLE ROW LEVEL SECURITY;
-
---
--- Name: tick sender; Type: POLICY; Schema: pgqueue; Owner: app_owner
---
-
-CREATE POLICY sender ON pgqueue.tick USING ((EXISTS ( SELECT
-   FROM pg_class c
-  WHERE ((c.relnamespace = ('pgmq'::regnamespace)::oid) AND (c.relname = ('q_'::text || tick.queue_name)) AND has_table_privilege(c.oid, 'insert'::text)))));
-
-
---
--- Name: tick; Type: ROW SECURITY; Schema: pgqueue; Owner: app_owner
---
-
-ALTER TABLE pgqueue.tick ENABLE ROW LEVEL SECURITY;
 
 --
 -- Name: SCHEMA pgmq; Type: ACL; Schema: -; Owner: app_owner

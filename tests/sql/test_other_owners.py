@@ -75,7 +75,7 @@ def test_only_the_installations_owner_decompiles(conn: Connection, maker: Connec
     assert value(conn, "select pgqueue.compile('mine')") is True
 
 
-# --- row security of partitioning -----------------------------------------------------------------
+# --- rows of partitioning -------------------------------------------------------------------------
 
 
 def test_a_stranger_cannot_touch_how_others_tables_are_cut(db: Database, conn: Connection) -> None:
@@ -86,19 +86,42 @@ def test_a_stranger_cannot_touch_how_others_tables_are_cut(db: Database, conn: C
     insert = "insert into pgqueue.partitioning values (%s, 'msg_id', '1', '0', 1)"
     for table in ("q_orders", "q_parts", "q_nope", "meta"):
         assert sqlstate(stranger, insert, table) == DENIED, table
-    assert rows(stranger, "select * from pgqueue.partitioning") == []
     do(stranger, "update pgqueue.partitioning set span = '1', retention = '0'")
+    do(stranger, "update pgqueue.partitioning set table_name = 'q_mine' where table_name = 'q_parts'")
     do(stranger, "delete from pgqueue.partitioning")
     assert rows(conn, "select * from pgqueue.partitioning order by 1") == before
     for statement in (
         "truncate pgqueue.partitioning",
-        "alter table pgqueue.partitioning disable row level security",
-        "drop policy owner on pgqueue.partitioning",
+        "alter table pgqueue.partitioning disable trigger guard",
+        "drop trigger guard on pgqueue.partitioning",
         "insert into pgqueue.policy values ('orders', false)",
         "select * from pgqueue.policy",
         "delete from pgqueue.migration",
     ):
         assert sqlstate(stranger, statement) == DENIED, statement
+
+
+def test_an_owner_cuts_his_own_tables_alone(conn: Connection, maker: Connection) -> None:
+    do(conn, "select pgmq.create_partitioned('theirs', '10', '100')")
+    do(maker, "select pgmq.create_partitioned('mine', '10', '100')")
+    theirs = rows(conn, "select * from pgqueue.partitioning where table_name ~ '_theirs$' order by 1")
+    upsert = "insert into pgqueue.partitioning values ('{}', 'msg_id', '20', '0', 1)"
+    upsert += " on conflict (table_name) do update set {}"
+    for statement in (
+        upsert.format("q_theirs", "span = '1'"),
+        upsert.format("q_theirs", "table_name = 'q_mine'"),
+        upsert.format("q_mine", "table_name = 'a_theirs'"),
+        "update pgqueue.partitioning set table_name = 'q_theirs' where table_name = 'q_mine'",
+    ):
+        assert sqlstate(maker, statement) == DENIED, statement
+    do(maker, upsert.format("q_mine", "span = excluded.span"))
+    do(maker, "update pgqueue.partitioning set premake = 9")
+    found = rows(conn, "select table_name, span, premake from pgqueue.partitioning where table_name ~ '_mine$'")
+    assert sorted(found) == [("a_mine", "10", 9), ("q_mine", "20", 9)]
+    assert column(maker, "select table_name from pgqueue.maintain()") == ["a_mine", "q_mine"]
+    assert rows(conn, "select * from pgqueue.partitioning where table_name ~ '_theirs$' order by 1") == theirs
+    assert value(maker, "select pgmq.drop_queue('mine')") is True
+    assert column(conn, "select table_name from pgqueue.partitioning order by 1") == ["a_theirs", "q_theirs"]
 
 
 def test_upkeep_runs_no_trigger_of_another_owner(db: Database, conn: Connection, maker: Connection) -> None:

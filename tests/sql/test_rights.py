@@ -47,7 +47,7 @@ PURE = {
     "_partition_start",
     "_span",
 }
-#: Those that ask the catalogue, which is everybody's to read, or what row security hides.
+#: Those that ask the catalogue or pgqueue.partitioning, which are everybody's to read.
 CATALOGUE = {
     "_check_archive",
     "_default_partition",
@@ -133,7 +133,7 @@ def test_public_has_usage_of_pgqueue_and_nothing_of_pgmq(db: Database, conn: Con
         where c.relkind in ('r', 'p') and c.relnamespace = any(array['pgmq', 'pgqueue']::regnamespace[])
             and has_table_privilege(%s, c.oid, 'select, insert, update, delete, truncate')
         order by 1"""
-    assert column(conn, query, stranger) == ["partitioning", "tick"], "which row security guards"
+    assert column(conn, query, stranger) == ["partitioning", "tick"], "whose rows a trigger guards"
 
 
 # --- as in pgmq -----------------------------------------------------------------------------------

@@ -145,6 +145,16 @@ def test_parts_can_be_dumped(db: Database, conn: Connection, part: str) -> None:
     assert ("COPY pgmq.q_plain" in text) == (part == "--data-only")
 
 
+def test_a_role_that_may_read_all_dumps_all(db: Database, conn: Connection, copy: Database) -> None:
+    """As backups run: no owner, no superuser, under no privilege but to read."""
+    do(conn, QUEUES)
+    before = state(conn)
+    role = db.create_role("backup")
+    do(db.connect(user=db.superuser), f"grant pg_read_all_data to {role}")
+    play(copy, dump(db, user=role))
+    assert differing(before, state(copy.connect())) == {}
+
+
 def test_a_schema_is_replayed_without_messages(db: Database, conn: Connection, copy: Database) -> None:
     """case 26: a dump of the schema alone, played into an empty database: the tables, and an empty list."""
     do(conn, QUEUES)

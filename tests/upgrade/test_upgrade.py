@@ -164,6 +164,56 @@ def test_upgraded_is_as_fresh(server: Cluster, db: Database, conn: Connection) -
         fresh.drop()
 
 
+IDENTITIES = """
+    select c.relname, c.relreplident from pg_class c
+    where c.relnamespace = 'pgmq'::regnamespace and c.relname in ('meta', 'notify_insert_throttle', 'topic_bindings')
+    order by 1"""
+
+
+def test_an_upgrade_brings_what_older_installations_lack(
+    db: Database, conn: Connection, session: Connection
+) -> None:
+    """Replica identities, but none that somebody chose otherwise; triggers in place of row security."""
+    furnish(conn)
+    whole = dump(db, "--schema-only")
+    for table in ("meta", "topic_bindings"):
+        do(conn, f"alter table pgmq.{table} replica identity default")
+    do(conn, "alter table pgmq.notify_insert_throttle replica identity full")
+    for table, policy in (("partitioning", "owner"), ("tick", "sender")):
+        do(conn, f"drop trigger guard on pgqueue.{table}; alter table pgqueue.{table} enable row level security")
+        do(conn, f"create policy {policy} on pgqueue.{table} using (false)")
+    steps = (*migrations(), Migration(SECOND.id, "nothing", "select 1"))
+    migrate.upgrade(session, steps=steps)
+    assert rows(conn, IDENTITIES) == [("meta", "i"), ("notify_insert_throttle", "f"), ("topic_bindings", "i")]
+    do(
+        conn,
+        "alter table pgmq.notify_insert_throttle"
+        " replica identity using index notify_insert_throttle_queue_name_key",
+    )
+    assert dump(db, "--schema-only") == whole
+
+
+def test_an_upgrade_waits_for_nobody_who_holds_a_list(
+    db: Database, conn: Connection, session: Connection
+) -> None:
+    """A dump holds every table for hours: behind who waits for a strong lock, all would wait."""
+    do(conn, "alter table pgmq.meta replica identity default")
+    looker = db.connect(autocommit=False)
+    do(looker, "select * from pgmq.meta")
+    told: list[str] = []
+    session.add_notice_handler(lambda notice: told.append(notice.message_primary or ""))
+    steps = (*migrations(), Migration(SECOND.id, "nothing", "select 1"))
+    start = time.monotonic()
+    migrate.upgrade(session, steps=steps)
+    assert time.monotonic() - start < 10
+    assert "no replica identity yet" in told[-1]
+    assert value(conn, "select relreplident from pg_class where oid = 'pgmq.meta'::regclass") == "d"
+    looker.rollback()
+    do(conn, "delete from pgqueue.migration where name = 'nothing'")
+    migrate.upgrade(session, steps=steps)
+    assert value(conn, "select relreplident from pg_class where oid = 'pgmq.meta'::regclass") == "i"
+
+
 def test_callers_go_on_while_it_upgrades(db: Database, conn: Connection) -> None:
     """Sends and reads during upgrades succeed: functions are replaced, never dropped and made."""
     do(conn, "select pgmq.create('orders'), pgmq.create_fifo_index('orders')")

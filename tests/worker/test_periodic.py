@@ -106,10 +106,14 @@ def test_whoever_may_send_may_tick_and_nobody_else(
     role = db.create_role()
     do(conn, f"grant usage on schema pgmq to {role}; grant select, insert on pgmq.q_orders to {role}")
     other = db.connect(user=role)
-    assert column(other, "select queue_name from pgqueue.tick") == ["orders"]
+    do(other, "update pgqueue.tick set at = 'infinity'")
+    do(other, "delete from pgqueue.tick")
+    assert rows(conn, "select queue_name, at < now() from pgqueue.tick") == [("secret", True)]
     insert = "insert into pgqueue.tick values (%s, 'mine', now())"
     assert outcome(other, insert, "secret")[0] == "42501"
     assert outcome(other, insert, "nope")[0] == "42501"
+    theft = " on conflict (queue_name, name) do update set queue_name = 'orders'"
+    assert outcome(other, insert.replace("mine", "clock") + theft, "secret")[0] == "42501"
     assert outcome(other, insert, "orders")[0] == ""
     worker = Worker(db.dsn_for(role))
     worker.every(EACH_SECOND, queue="orders", name="clock")(lambda at: 1)

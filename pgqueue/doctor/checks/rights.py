@@ -15,7 +15,7 @@ where n.nspname in ('pgmq', 'pgqueue') and a.grantee = 0
 order by 1, 2
 """
 
-#: Tables that PUBLIC may write by design, each row guarded by a policy.
+#: Those of ours that PUBLIC may write have a trigger that guards each row.
 _TABLES = """
 select
     c.oid,
@@ -27,7 +27,16 @@ cross join lateral aclexplode(c.relacl) a
 where n.nspname in ('pgmq', 'pgqueue')
     and c.relkind in ('r', 'p')
     and a.grantee = 0
-    and not (n.nspname = 'pgqueue' and c.relrowsecurity)
+    and not (
+        n.nspname = 'pgqueue'
+        and (
+            c.relrowsecurity  -- of older installations
+            or exists (
+                select from pg_trigger t
+                where t.tgrelid = c.oid and t.tgenabled <> 'D' and t.tgfoid = to_regproc('pgqueue._guard_rows')
+            )
+        )
+    )
 group by c.oid, n.nspname, c.relname
 order by 2
 """
