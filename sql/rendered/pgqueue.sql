@@ -3854,7 +3854,7 @@ $$;
 
 create or replace function pgmq.format_table_name(queue_name text, prefix text)
 returns text
-language plpgsql immutable parallel safe
+language plpgsql volatile parallel safe
 as $$
 begin
     perform pgqueue._check_characters(queue_name);
@@ -3883,7 +3883,7 @@ $$;
 
 create or replace function pgmq.list_queues()
 returns setof pgmq.queue_record
-language sql stable parallel safe
+language sql volatile parallel safe
 as $$
     select m.queue_name, m.is_partitioned, m.is_unlogged, m.created_at
     from pgmq.meta m;
@@ -4952,7 +4952,7 @@ $$;
 
 create or replace function pgmq.validate_queue_name(queue_name text)
 returns void
-language plpgsql immutable parallel safe
+language plpgsql volatile parallel safe
 as $$
 begin
     perform pgqueue._check_name(queue_name);

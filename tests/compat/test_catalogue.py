@@ -15,10 +15,16 @@ from tests.databases import Database
 
 Facts = dict[str, str]
 
-# Volatility, language and body may differ. Names beginning with _ are private in pgmq.
+# Language, body and parallel safety may differ, which no caller sees. Names beginning with _ are private in pgmq.
 FUNCTIONS = """
     select format('function %s(%s)', p.proname, pg_get_function_arguments(p.oid)),
            concat_ws(' ', p.prokind, 'returns', pg_get_function_result(p.oid))
+    from pg_proc p
+    where p.pronamespace = 'pgmq'::regnamespace and left(p.proname, 1) <> '_'"""
+
+PLANNING = """
+    select format('function %s(%s)', p.proname, pg_get_function_arguments(p.oid)),
+           concat_ws(' ', p.provolatile, case when p.proisstrict then 'strict' end, 'rows', p.prorows)
     from pg_proc p
     where p.pronamespace = 'pgmq'::regnamespace and left(p.proname, 1) <> '_'"""
 
@@ -90,10 +96,11 @@ def listed(*prefixes: str) -> dict[str, tuple[str | None, str | None]]:
     return {what: pair[:2] for what, pair in CATALOGUE.items() if what.startswith(prefixes)}
 
 
-def test_functions(db: Database, reference_db: Database) -> None:
-    reference = facts(reference_db.connect(), FUNCTIONS)
+@pytest.mark.parametrize("query", [FUNCTIONS, PLANNING], ids=["signature", "planning"])
+def test_functions(db: Database, reference_db: Database, query: str) -> None:
+    reference = facts(reference_db.connect(), query)
     assert len(reference) > 60
-    assert differing(reference, facts(db.connect(), FUNCTIONS)) == listed("function")
+    assert differing(reference, facts(db.connect(), query)) == listed("function")
 
 
 @pytest.mark.parametrize(

@@ -614,7 +614,7 @@ ALTER FUNCTION pgmq.enable_notify_insert(queue_name text, throttle_interval_ms i
 --
 
 CREATE FUNCTION pgmq.format_table_name(queue_name text, prefix text) RETURNS text
-    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    LANGUAGE plpgsql PARALLEL SAFE
     AS $$
 begin
     perform pgqueue._check_characters(queue_name);
@@ -655,7 +655,7 @@ ALTER FUNCTION pgmq.list_notify_insert_throttles() OWNER TO app_owner;
 --
 
 CREATE FUNCTION pgmq.list_queues() RETURNS SETOF pgmq.queue_record
-    LANGUAGE sql STABLE PARALLEL SAFE
+    LANGUAGE sql PARALLEL SAFE
     AS $$
     select m.queue_name, m.is_partitioned, m.is_unlogged, m.created_at
     from pgmq.meta m;
@@ -1924,7 +1924,7 @@ ALTER FUNCTION pgmq.update_notify_insert(queue_name text, throttle_interval_ms i
 --
 
 CREATE FUNCTION pgmq.validate_queue_name(queue_name text) RETURNS void
-    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    LANGUAGE plpgsql PARALLEL SAFE
     AS $$
 begin
     perform pgqueue._check_name(queue_name);
