@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
+import psycopg
 import pytest
 
-from tests.databases import Database
+from tests.databases import Database, our_sql, uri
+from tests.servers import Server
 from tests.sql.asking import Connection, column, do, outcome, rows, sqlstate, value
 from tests.sql.sessions import Session
 
@@ -194,6 +197,20 @@ def test_a_publication_of_all_tables_is_in_nobodys_way(db: Database, what: str) 
         assert outcome(conn, statement) == ("", ""), statement
     assert heard(conn, timeout=5, enough=1) == ["pgmq.q_q.INSERT"]
     assert rows(conn, "select queue_name from pgmq.notify_insert_throttle") == []
+
+
+def test_what_notifies_cannot_be_prepared(new_server: Callable[..., Server]) -> None:
+    """Postgres prepares no transaction with a NOTIFY in it; one that sends to silent queues it does."""
+    server = new_server(max_prepared_transactions="2")
+    with psycopg.connect(uri(server.conninfo), autocommit=True) as conn:
+        do(conn, our_sql())
+        do(conn, "select pgmq.create('loud'), pgmq.create('silent'), pgmq.enable_notify_insert('loud', 0)")
+        for queue, state in (("loud", "0A000"), ("silent", "")):
+            do(conn, "begin")
+            do(conn, f"select pgmq.send('{queue}', '1')")
+            assert sqlstate(conn, f"prepare transaction '{queue}'") == state, queue
+        do(conn, "commit prepared 'silent'")
+        assert column(conn, "select queue_name from pgmq.metrics_all() where queue_length > 0") == ["silent"]
 
 
 def test_disabling_meets_nobody_half_way(house: Database, conn: Connection) -> None:
