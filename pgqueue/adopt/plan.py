@@ -138,7 +138,8 @@ def _after(found: Found) -> list[Step]:
         Step(
             "compile",
             f"compile {counted(len(found.queues), 'queue')}, each in a transaction of its own",
-            "none that a reader or writer waits for, but for an instant senders to an unlogged queue: its ids become logged"
+            "none that a reader or writer waits for, but senders to an unlogged queue for an instant: its ids become"
+            " logged"
             if any(queue.kind == "unlogged" for queue in found.queues)
             else "none that a reader or writer waits for",
             f"about {duration(len(found.queues) / 40)}",
@@ -157,10 +158,10 @@ def _after(found: Found) -> list[Step]:
         *made,
         Step(
             "tidy",
-            "drop pgmq's indexes that ours stand for, concurrently, and its old functions once nobody is inside them; mark"
-            " what tells the rows of its three lists apart, for publications",
-            "share update exclusive on one table at a time, which no reader or writer waits for; access exclusive on each"
-            " list for an instant",
+            "drop pgmq's indexes that ours stand for, concurrently, and its old functions once nobody is inside them;"
+            " mark what tells the rows of its three lists apart, for publications",
+            "share update exclusive on one table at a time, which no reader or writer waits for; access exclusive on"
+            " each list for an instant",
             f"about {duration(len(found.queues) / 100)}",
         ),
     ]

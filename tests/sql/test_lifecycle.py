@@ -270,7 +270,9 @@ def test_an_unlogged_queue_loses_its_messages_in_a_crash_and_not_its_archive(
         assert len(popped) == (197 if queue == "slow" else 0) + 1
         assert popped[-1] > 600, "the archive holds the ids before"
     do(conn, "select pgmq.send_batch('quick', array_fill('3'::jsonb, array[3]))")
-    assert value(conn, "select count(*) from pgmq.archive('quick', array(select msg_id from pgmq.q_quick))") == 3
+    assert (
+        value(conn, "select count(*) from pgmq.archive('quick', array(select msg_id from pgmq.q_quick))") == 3
+    )
     conn.close()
 
 

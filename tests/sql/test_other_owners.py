@@ -116,7 +116,9 @@ def test_an_owner_cuts_his_own_tables_alone(conn: Connection, maker: Connection)
         assert sqlstate(maker, statement) == DENIED, statement
     do(maker, upsert.format("q_mine", "span = excluded.span"))
     do(maker, "update pgqueue.partitioning set premake = 9")
-    found = rows(conn, "select table_name, span, premake from pgqueue.partitioning where table_name ~ '_mine$'")
+    found = rows(
+        conn, "select table_name, span, premake from pgqueue.partitioning where table_name ~ '_mine$'"
+    )
     assert sorted(found) == [("a_mine", "10", 9), ("q_mine", "20", 9)]
     assert column(maker, "select table_name from pgqueue.maintain()") == ["a_mine", "q_mine"]
     assert rows(conn, "select * from pgqueue.partitioning where table_name ~ '_theirs$' order by 1") == theirs

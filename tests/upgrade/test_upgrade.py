@@ -180,7 +180,10 @@ def test_an_upgrade_brings_what_older_installations_lack(
         do(conn, f"alter table pgmq.{table} replica identity default")
     do(conn, "alter table pgmq.notify_insert_throttle replica identity full")
     for table, policy in (("partitioning", "owner"), ("tick", "sender")):
-        do(conn, f"drop trigger guard on pgqueue.{table}; alter table pgqueue.{table} enable row level security")
+        do(
+            conn,
+            f"drop trigger guard on pgqueue.{table}; alter table pgqueue.{table} enable row level security",
+        )
         do(conn, f"create policy {policy} on pgqueue.{table} using (false)")
     steps = (*migrations(), Migration(SECOND.id, "nothing", "select 1"))
     migrate.upgrade(session, steps=steps)
