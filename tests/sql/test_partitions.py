@@ -469,6 +469,22 @@ def test_new_partitions_have_the_replica_identity_of_the_others(
     assert column(conn, late, identity[0]) == old
 
 
+def test_a_published_queue_is_read_once_its_partitions_have_identities(db: Database) -> None:
+    """And stays so, whatever upkeep makes and moves."""
+    conn = db.connect()
+    do(conn, "select pgmq.create_partitioned('p', '10', '100000', 1)")
+    do(db.connect(user=db.superuser), "create publication everything for all tables")
+    send(conn, 5)
+    assert sqlstate(conn, "select pgmq.read('p', 0, 1)") == "55000"
+    for table in column(conn, "select relid from pg_partition_tree('pgmq.q_p')"):
+        do(conn, f"alter table {table} replica identity full")
+    send(conn, 55)
+    assert maintain(conn)["q_p"] == (1, 0, 41, None)
+    assert value(conn, "select count(*) from pgmq.read('p', 0, 100)") == 60
+    assert value(conn, "select count(*) from pgmq.archive('p', array[1, 30, 60]::bigint[])") == 3
+    assert value(conn, "select count(*) from pgmq.pop('p', 100)") == 57
+
+
 def test_columns_and_checks_of_the_users_move_along(conn: Connection) -> None:
     do(conn, "select pgmq.create_partitioned('p', '10', '100000', 1)")
     do(conn, "alter table pgmq.q_p add column kind text generated always as (message ->> 'kind') stored")
