@@ -69,7 +69,7 @@ WAYS = ["read_grouped", "read_grouped_rr", "read_grouped_head"]
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_head_that_is_due_after_many_others_of_its_group(conn: Connection, way: str) -> None:
-    """All leases have ended, the head's last. No other message stands for the group, and none that is sent goes first."""
+    """All leases have ended, the head's last. No other stands for the group, and none that is sent goes first."""
     send(conn, "A" * 150)
     do(
         conn,
