@@ -444,7 +444,7 @@ async def test_a_style_that_is_set_under_way_is_not_in_the_way(
     orders = AsyncClient(owned).queue("orders")
     (first,) = await orders.peek(qty=1)
     await owned.execute(
-        "update pgmq.q_orders set enqueued_at = 'infinity', vt = '-infinity' where msg_id = 2"
+        "update pgmq.q_orders set enqueued_at = '12000-01-01', vt = '-infinity' where msg_id = 2"
     )
     for style in STYLES:
         await owned.execute(f"set datestyle = '{style}'".encode())
@@ -461,7 +461,7 @@ async def test_an_instant_that_python_does_not_know_loses_no_message(
     await client.create("orders")
     orders = client.queue("orders")
     await orders.send_many([1, 2])
-    db.connect().execute("update pgmq.q_orders set enqueued_at = 'infinity', vt = '-infinity'")
+    db.connect().execute("update pgmq.q_orders set enqueued_at = '12000-01-01', vt = '-infinity'")
     (read,) = await orders.read()
     assert read.enqueued_at == datetime.max.replace(tzinfo=timezone.utc)
     db.connect().execute("update pgmq.q_orders set enqueued_at = '0044-03-15 BC'")

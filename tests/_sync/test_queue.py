@@ -444,7 +444,7 @@ def test_a_style_that_is_set_under_way_is_not_in_the_way(
     orders = Client(owned).queue("orders")
     (first,) = orders.peek(qty=1)
     owned.execute(
-        "update pgmq.q_orders set enqueued_at = 'infinity', vt = '-infinity' where msg_id = 2"
+        "update pgmq.q_orders set enqueued_at = '12000-01-01', vt = '-infinity' where msg_id = 2"
     )
     for style in STYLES:
         owned.execute(f"set datestyle = '{style}'".encode())
@@ -461,7 +461,7 @@ def test_an_instant_that_python_does_not_know_loses_no_message(
     client.create("orders")
     orders = client.queue("orders")
     orders.send_many([1, 2])
-    db.connect().execute("update pgmq.q_orders set enqueued_at = 'infinity', vt = '-infinity'")
+    db.connect().execute("update pgmq.q_orders set enqueued_at = '12000-01-01', vt = '-infinity'")
     (read,) = orders.read()
     assert read.enqueued_at == datetime.max.replace(tzinfo=timezone.utc)
     db.connect().execute("update pgmq.q_orders set enqueued_at = '0044-03-15 BC'")

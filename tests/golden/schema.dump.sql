@@ -2231,6 +2231,7 @@ declare
     v_name text := pgqueue._existing_name(p_queue_name);
     v_ts timestamptz := clock_timestamp();
     v_most bigint := 33 + p_qty::bigint;
+    v_all boolean := false;
     v_due bigint[];
     v_found bigint;
 begin
@@ -2239,13 +2240,13 @@ begin
             select array(
                 select msg_id
                 from pgmq.%1$I
-                where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= $2 and vt <= $1 and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
+                where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= $2 and vt <= $1 and ($4 or (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot()))))
                 order by vt
                 limit $3
             )
         $sql$, 'q_' || v_name)
         into v_due
-        using v_ts, '-infinity'::timestamptz, v_most;
+        using v_ts, '-infinity'::timestamptz, v_most, v_all;
         if p_pop then
             return query execute format($sql$
                 with claimed as (
@@ -2315,8 +2316,13 @@ begin
             using v_ts, p_qty, -9223372036854775808, v_due, v_most, v_ts + make_interval(secs => p_vt);
         end if;
         get diagnostics v_found = row_count;
-        exit when v_found > 0 or p_qty = 0 or v_most is null or cardinality(v_due) < v_most;
-        v_most := v_most * 8;
+        exit when v_found > 0 or p_qty = 0 or v_most is null;
+        if cardinality(v_due) >= v_most then
+            v_most := v_most * 8;
+        else
+            exit when v_all;
+            v_all := true;
+        end if;
     end loop;
 end
 $_$;
@@ -2596,7 +2602,7 @@ $body$;
 $text$),
         ('floor', false, null, $text$
 create or replace function pgqueue.%5$I(
-    v_ts timestamptz, v_qty integer, out v_from bigint, out v_since timestamptz
+    v_ts timestamptz, v_qty integer, out v_from bigint, out v_since timestamptz, out v_full boolean
 )
 language plpgsql volatile parallel unsafe
 set enable_seqscan = off
@@ -2606,13 +2612,14 @@ set plan_cache_mode = force_generic_plan
 as $body$
 -- Where live rows begin in the two indexes, so that reads need not walk dead rows while an old snapshot keeps them. Looked up
 -- anew if it is this read's turn: once a second from the start, else from the last floor on. Kept in sequences: shared by all
--- sessions, and no rollback touches them. What needs no table of the queue's is done in functions that all queues share.
+-- sessions, and no rollback touches them. v_full: this is the look from the start, or there is no floor. What needs no table
+-- of the queue's is done in functions that all queues share.
 declare
     v_turn boolean;
     v_walk bigint;
     v_clean boolean;
 begin
-    select from_id, since, is_turn, walk, is_clean into v_from, v_since, v_turn, v_walk, v_clean
+    select from_id, since, is_full, is_turn, walk, is_clean into v_from, v_since, v_full, v_turn, v_walk, v_clean
     from pgqueue._floor(%26$L, %23$L::regclass, %24$L::regclass, %25$L::regclass, v_ts, v_qty);
     if v_turn then
         select from_id, since into v_from, v_since
@@ -2681,19 +2688,22 @@ as $body$
 -- The messages that a read gives, locked, when looking at ready ones is not enough: its turn to move the floor, leases that
 -- have ended or delays that are over, messages below the floor. The first 32 + qty due ones, longest due first,
 -- are merged with the ready ones by id as long as that is all of them; they are never rewritten. A read that finds nothing
--- has looked everywhere: what lies below the floor comes now, not in a second.
+-- has looked everywhere, at what another may hold too: what lies below the floor comes now, not in a second.
 declare
     v_from bigint;
     v_since timestamptz;
     v_most bigint := 33 + v_qty::bigint;
     v_due bigint[];
+    v_all boolean := false;
 begin
-    select f.v_from, f.v_since into v_from, v_since from pgqueue.%5$I(v_ts, v_qty) f;
+    select f.v_from, f.v_since
+    into v_from, v_since
+    from pgqueue.%5$I(v_ts, v_qty) f;
     loop
         v_due := array(
             select msg_id
             from pgmq.%1$I
-            where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= v_since and vt <= v_ts and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
+            where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= v_since and vt <= v_ts and (v_all or (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot()))))
             order by vt
             limit v_most
         );
@@ -2723,9 +2733,10 @@ begin
         if cardinality(v_due) >= v_most then
             -- Others hold all of them.
             v_most := v_most * 8;
-        elsif (v_from > -9223372036854775808 or v_since > '-infinity') then
+        elsif not v_all then
             v_from := -9223372036854775808;
             v_since := '-infinity';
+            v_all := true;
         else
             exit;
         end if;
@@ -3548,7 +3559,7 @@ $body$;
 $text$),
         ('heads', true, null, $text$
 create or replace function pgqueue.%19$I(
-    v_ts timestamptz, v_qty integer, v_from bigint, v_since timestamptz, v_taken bigint[]
+    v_ts timestamptz, v_qty integer, v_from bigint, v_since timestamptz, v_full boolean, v_taken bigint[]
 )
 returns bigint[]
 language plpgsql volatile parallel unsafe
@@ -3564,8 +3575,8 @@ as $body$
 -- Locks the heads of up to v_qty free groups that no other reader holds, those of v_taken left out. First some 400 visible
 -- messages in the order of their ids, each asked whether it is its group's head: ready ones, and the heads of the groups in
 -- which a message is longest due. If those give too few, up to 700 groups from a random place on, along the index over
--- groups, and around. One time in 16 a shorter such walk comes first: a group whose due messages others outnumber is not
--- passed over for ever.
+-- groups, and around; with v_full all groups, before it is said that none is free. One time in 16 a shorter such walk comes
+-- first: a group whose due messages others outnumber is not passed over for ever.
 declare
     v_random bigint := hashtextextended(v_ts::text, 0);
     v_start bigint := -9223372036854775808;
@@ -3577,6 +3588,7 @@ declare
     v_seen integer := 0;
     v_size integer := 64;
     v_first bigint;
+    v_most integer := 700;
     v_missing integer;
 begin
     v_hashes := array(
@@ -3649,17 +3661,22 @@ begin
             limit v_qty - cardinality(v_heads)
         );
         v_seen := v_seen + cardinality(v_chunk);
+        v_next := v_chunk[cardinality(v_chunk)];
         exit when cardinality(v_heads) >= v_qty or cardinality(v_chunk) < v_size or v_seen >= 400;
-        v_next := v_chunk[cardinality(v_chunk)] + 1;
+        exit when v_next = 9223372036854775807;
+        v_next := v_next + 1;
         v_size := v_size * 2;
     end loop;
     if cardinality(v_heads) >= v_qty or cardinality(v_chunk) < v_size and cardinality(v_hashes) < 400 then
         return v_heads;
     end if;
     foreach v_first in array array[v_random, v_start] loop
+        if v_full and v_first = v_start and v_heads = '{}' then
+            v_most := 2147483647;
+        end if;
         v_chunk := array(
             select c.msg_id
-            from unnest(pgqueue.%18$I(v_ts, v_first, 700)) as c (msg_id)
+            from unnest(pgqueue.%18$I(v_ts, v_first, v_most)) as c (msg_id)
             where c.msg_id <> all(v_taken || v_heads)
         );
         v_missing := v_qty - cardinality(v_heads);
@@ -3694,41 +3711,55 @@ set enable_hashagg = off
 set jit = off
 set plan_cache_mode = force_generic_plan
 as $body$
--- Leases up to qty visible messages, as many as possible of the earliest free group, then of the next. Heads are locked
--- one at a time, so that no group is kept from others without need.
+-- Leases up to qty visible messages, as many as possible of the earliest free group, then of the next. Heads are locked few
+-- at a time, half as many as the groups so far let expect, so that hardly a group is kept from others without need.
 declare
     p_qty alias for $2;
     v_ts timestamptz := clock_timestamp();
     v_from bigint;
     v_since timestamptz;
+    v_full boolean;
     v_until timestamptz := v_ts + $1 * interval '1 second';
-    v_head bigint[];
+    v_new bigint[];
+    v_head bigint;
     v_heads bigint[] := '{}';
     v_ids bigint[] := '{}';
     v_missing integer;
 begin
     perform from pgmq.%1$I where false;
-    select f.v_from, f.v_since into v_from, v_since from pgqueue.%5$I(v_ts, p_qty) f;
+    select f.v_from, f.v_since, f.v_full
+    into v_from, v_since, v_full
+    from pgqueue.%5$I(v_ts, p_qty) f;
     while cardinality(v_ids) < p_qty or p_qty < 0 loop
-        v_head := pgqueue.%19$I(v_ts, 1, v_from, v_since, v_heads);
-        if v_head = '{}' then
+        v_missing := p_qty - cardinality(v_ids);
+        v_new := pgqueue.%19$I(
+            v_ts,
+            greatest(1, v_missing::bigint * cardinality(v_heads) / greatest(1, 2 * cardinality(v_ids)))::integer,
+            v_from,
+            v_since,
+            v_full,
+            v_heads
+        );
+        if v_new = '{}' then
             exit when v_ids <> '{}' or not (v_from > -9223372036854775808 or v_since > '-infinity');
             v_from := -9223372036854775808;
             v_since := '-infinity';
             continue;
         end if;
-        v_missing := p_qty - cardinality(v_ids);
-        v_ids := v_ids || array(
-            select m.msg_id
-            from pgmq.%1$I m
-            where hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) = (select hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) from pgmq.%1$I m where m.msg_id = v_head[1])
-                and (m.msg_id + 0) >= v_head[1]
-                and m.vt <= v_ts
-            order by (m.msg_id + 0)
-            limit v_missing
-        );
-        v_heads := v_heads || v_head;
-        v_from := greatest(v_from, v_head[1]);
+        foreach v_head in array v_new loop
+            v_missing := p_qty - cardinality(v_ids);
+            v_ids := v_ids || array(
+                select m.msg_id
+                from pgmq.%1$I m
+                where hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) = (select hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) from pgmq.%1$I m where m.msg_id = v_head)
+                    and (m.msg_id + 0) >= v_head
+                    and m.vt <= v_ts
+                order by (m.msg_id + 0)
+                limit v_missing
+            );
+            v_from := greatest(v_from, v_head);
+        end loop;
+        v_heads := v_heads || v_new;
     end loop;
     v_ids := array(select i.msg_id from unnest(v_ids) as i (msg_id) order by i.msg_id);
     return query
@@ -3775,6 +3806,7 @@ declare
     v_ts timestamptz := clock_timestamp();
     v_from bigint;
     v_since timestamptz;
+    v_full boolean;
     v_until timestamptz := v_ts + $1 * interval '1 second';
     v_ids bigint[];
 begin
@@ -3782,10 +3814,12 @@ begin
         return;
     end if;
     perform from pgmq.%1$I where false;
-    select f.v_from, f.v_since into v_from, v_since from pgqueue.%5$I(v_ts, p_qty) f;
-    v_ids := pgqueue.%19$I(v_ts, p_qty, v_from, v_since, '{}');
+    select f.v_from, f.v_since, f.v_full
+    into v_from, v_since, v_full
+    from pgqueue.%5$I(v_ts, p_qty) f;
+    v_ids := pgqueue.%19$I(v_ts, p_qty, v_from, v_since, v_full, '{}');
     if v_ids = '{}' and (v_from > -9223372036854775808 or v_since > '-infinity') then
-        v_ids := pgqueue.%19$I(v_ts, p_qty, -9223372036854775808, '-infinity', '{}');
+        v_ids := pgqueue.%19$I(v_ts, p_qty, -9223372036854775808, '-infinity', v_full, '{}');
     end if;
     v_ids := array(
         with h as materialized (
@@ -3852,14 +3886,17 @@ declare
     v_ts timestamptz := clock_timestamp();
     v_from bigint;
     v_since timestamptz;
+    v_full boolean;
     v_until timestamptz := v_ts + $1 * interval '1 second';
     v_ids bigint[];
 begin
     perform from pgmq.%1$I where false;
-    select f.v_from, f.v_since into v_from, v_since from pgqueue.%5$I(v_ts, p_qty) f;
-    v_ids := pgqueue.%19$I(v_ts, p_qty, v_from, v_since, '{}');
+    select f.v_from, f.v_since, f.v_full
+    into v_from, v_since, v_full
+    from pgqueue.%5$I(v_ts, p_qty) f;
+    v_ids := pgqueue.%19$I(v_ts, p_qty, v_from, v_since, v_full, '{}');
     if v_ids = '{}' and (v_from > -9223372036854775808 or v_since > '-infinity') then
-        v_ids := pgqueue.%19$I(v_ts, p_qty, -9223372036854775808, '-infinity', '{}');
+        v_ids := pgqueue.%19$I(v_ts, p_qty, -9223372036854775808, '-infinity', v_full, '{}');
     end if;
     v_ids := array(select h.msg_id from unnest(v_ids) as h (msg_id) order by h.msg_id);
     return query
@@ -4338,27 +4375,25 @@ ALTER FUNCTION pgqueue._fire_triggers(p_name text) OWNER TO app_owner;
 -- Name: _floor(regclass, regclass, regclass, regclass, timestamp with time zone, integer); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
 --
 
-CREATE FUNCTION pgqueue._floor(p_relation regclass, p_ids regclass, p_vts regclass, p_walk regclass, p_ts timestamp with time zone, p_qty integer, OUT from_id bigint, OUT since timestamp with time zone, OUT is_turn boolean, OUT walk bigint, OUT is_clean boolean) RETURNS record
+CREATE FUNCTION pgqueue._floor(p_relation regclass, p_ids regclass, p_vts regclass, p_walk regclass, p_ts timestamp with time zone, p_qty integer, OUT from_id bigint, OUT since timestamp with time zone, OUT is_full boolean, OUT is_turn boolean, OUT walk bigint, OUT is_clean boolean) RETURNS record
     LANGUAGE plpgsql
     AS $$
 -- Where live rows of a queue begin in its two indexes, as far as its sequences know; the start where the floor is not in use.
 -- Also whether it is this read's turn to look anew, from there on: from the start once a second. Such a read claims the full
--- walk, and walk is then its own; null where the floor is not in use. is_clean says whether its transaction has written: asked
--- here, since moving a sequence is writing too.
-declare
-    v_full boolean;
+-- walk, and walk is then its own; null where the floor is not in use, which is_full says too. is_clean says that its
+-- transaction has not written: asked here, since moving a sequence is writing too.
 begin
     is_clean := pg_current_xact_id_if_assigned() is null;
     walk := pg_sequence_last_value(p_walk);
     is_turn := (((date_part('epoch', p_ts) * 1000000)::bigint & 255) < p_qty or ((date_part('epoch', p_ts) * 1000000)::bigint - walk) / 1000000 <> 0) is true;
-    v_full := walk is null or is_turn and ((date_part('epoch', p_ts) * 1000000)::bigint - walk) / 1000000 <> 0;
+    is_full := walk is null or is_turn and ((date_part('epoch', p_ts) * 1000000)::bigint - walk) / 1000000 <> 0;
     if current_setting('transaction_isolation') <> 'read committed' or row_security_active(p_relation) then
         -- Its snapshot may be old, or it may see some rows only: it neither moves the floor nor claims the walk.
         is_turn := false;
-    elsif v_full and walk is not null then
+    elsif is_full and walk is not null then
         walk := setval(p_walk, (date_part('epoch', p_ts) * 1000000)::bigint);
     end if;
-    if v_full then
+    if is_full then
         from_id := -9223372036854775808;
         since := '-infinity';
     else
@@ -4369,7 +4404,7 @@ end
 $$;
 
 
-ALTER FUNCTION pgqueue._floor(p_relation regclass, p_ids regclass, p_vts regclass, p_walk regclass, p_ts timestamp with time zone, p_qty integer, OUT from_id bigint, OUT since timestamp with time zone, OUT is_turn boolean, OUT walk bigint, OUT is_clean boolean) OWNER TO app_owner;
+ALTER FUNCTION pgqueue._floor(p_relation regclass, p_ids regclass, p_vts regclass, p_walk regclass, p_ts timestamp with time zone, p_qty integer, OUT from_id bigint, OUT since timestamp with time zone, OUT is_full boolean, OUT is_turn boolean, OUT walk bigint, OUT is_clean boolean) OWNER TO app_owner;
 
 --
 -- Name: _forget(text); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
@@ -4974,7 +5009,7 @@ declare
 begin
     return pg_visible_in_snapshot(v_full, p_snapshot)
         or (v_full >= pg_current_xact_id_if_assigned()) is true
-        or v_full::text::bigint > v_next + 1000000
+        or v_full::text::bigint > v_next + 1000
         or current_setting('transaction_isolation') <> 'read committed';
 end
 $$;
@@ -5064,23 +5099,26 @@ declare
     v_may_rise boolean;
 begin
     if p_own_walk is not null then
-        -- A transaction that has written sees messages that it took as gone, and may still roll back: it raises the floor only
-        -- where that saves a long walk. Nor does it rise above what another's full walk has found meanwhile.
+        -- Not above what another's full walk has found meanwhile. A transaction that has written sees messages that it took
+        -- as gone, and may still roll back: it raises the floor only where that saves a long walk. Each time is a record in
+        -- the WAL, so the moment rises by a tenth of a second at least.
         v_may_rise := (p_clean or p_msg_id / 2 - v_floor / 2 > 500) and pg_sequence_last_value(p_walk) = p_own_walk;
         if p_msg_id < v_floor or p_msg_id > v_floor and v_may_rise then
             perform setval(p_ids, p_msg_id);
         end if;
-        -- It rises by a tenth of a second at least: each time is a record in the WAL.
         if v_vt_us < v_floor_us or v_vt_us > v_floor_us + 100000 and v_may_rise then
             perform setval(p_vts, v_vt_us);
         end if;
-    elsif p_clean and (
-        p_msg_id >= 256
+    elsif p_msg_id >= 256
         or pg_relation_size(p_relation) >= 524288
         or (select max(pg_relation_size(t.relid)) from pg_partition_tree(p_relation) t) >= 524288
-    ) then
-        -- Not in use until it pays: when 256 ids lie before the first ready row, or a table has 64 pages.
-        perform setval(p_ids, p_msg_id), setval(p_vts, v_vt_us), setval(p_walk, (date_part('epoch', p_ts) * 1000000)::bigint);
+    then
+        -- Not in use until it pays: when 256 ids lie before the first ready row, or a table has 64 pages. It begins at the
+        -- start where this transaction has written.
+        if p_clean then
+            perform setval(p_ids, p_msg_id), setval(p_vts, v_vt_us);
+        end if;
+        perform setval(p_walk, (date_part('epoch', p_ts) * 1000000)::bigint);
     else
         from_id := -9223372036854775808;
         since := '-infinity';
@@ -5975,19 +6013,22 @@ CREATE FUNCTION pgqueue."orders$due"(v_ts timestamp with time zone, v_until time
 -- The messages that a read gives, locked, when looking at ready ones is not enough: its turn to move the floor, leases that
 -- have ended or delays that are over, messages below the floor. The first 32 + qty due ones, longest due first,
 -- are merged with the ready ones by id as long as that is all of them; they are never rewritten. A read that finds nothing
--- has looked everywhere: what lies below the floor comes now, not in a second.
+-- has looked everywhere, at what another may hold too: what lies below the floor comes now, not in a second.
 declare
     v_from bigint;
     v_since timestamptz;
     v_most bigint := 33 + v_qty::bigint;
     v_due bigint[];
+    v_all boolean := false;
 begin
-    select f.v_from, f.v_since into v_from, v_since from pgqueue."orders$floor"(v_ts, v_qty) f;
+    select f.v_from, f.v_since
+    into v_from, v_since
+    from pgqueue."orders$floor"(v_ts, v_qty) f;
     loop
         v_due := array(
             select msg_id
             from pgmq.q_orders
-            where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= v_since and vt <= v_ts and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
+            where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= v_since and vt <= v_ts and (v_all or (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot()))))
             order by vt
             limit v_most
         );
@@ -6017,9 +6058,10 @@ begin
         if cardinality(v_due) >= v_most then
             -- Others hold all of them.
             v_most := v_most * 8;
-        elsif (v_from > -9223372036854775808 or v_since > '-infinity') then
+        elsif not v_all then
             v_from := -9223372036854775808;
             v_since := '-infinity';
+            v_all := true;
         else
             exit;
         end if;
@@ -6164,7 +6206,7 @@ ALTER FUNCTION pgqueue."orders$fetch"(vt integer, qty integer, done bigint[], do
 -- Name: orders$floor(timestamp with time zone, integer); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
 --
 
-CREATE FUNCTION pgqueue."orders$floor"(v_ts timestamp with time zone, v_qty integer, OUT v_from bigint, OUT v_since timestamp with time zone) RETURNS record
+CREATE FUNCTION pgqueue."orders$floor"(v_ts timestamp with time zone, v_qty integer, OUT v_from bigint, OUT v_since timestamp with time zone, OUT v_full boolean) RETURNS record
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -6173,13 +6215,14 @@ CREATE FUNCTION pgqueue."orders$floor"(v_ts timestamp with time zone, v_qty inte
     AS $_$
 -- Where live rows begin in the two indexes, so that reads need not walk dead rows while an old snapshot keeps them. Looked up
 -- anew if it is this read's turn: once a second from the start, else from the last floor on. Kept in sequences: shared by all
--- sessions, and no rollback touches them. What needs no table of the queue's is done in functions that all queues share.
+-- sessions, and no rollback touches them. v_full: this is the look from the start, or there is no floor. What needs no table
+-- of the queue's is done in functions that all queues share.
 declare
     v_turn boolean;
     v_walk bigint;
     v_clean boolean;
 begin
-    select from_id, since, is_turn, walk, is_clean into v_from, v_since, v_turn, v_walk, v_clean
+    select from_id, since, is_full, is_turn, walk, is_clean into v_from, v_since, v_full, v_turn, v_walk, v_clean
     from pgqueue._floor('pgmq.q_orders', 'pgqueue."orders$floor_id"'::regclass, 'pgqueue."orders$floor_vt"'::regclass, 'pgqueue."orders$walk"'::regclass, v_ts, v_qty);
     if v_turn then
         select from_id, since into v_from, v_since
@@ -6211,7 +6254,7 @@ end
 $_$;
 
 
-ALTER FUNCTION pgqueue."orders$floor"(v_ts timestamp with time zone, v_qty integer, OUT v_from bigint, OUT v_since timestamp with time zone) OWNER TO app_owner;
+ALTER FUNCTION pgqueue."orders$floor"(v_ts timestamp with time zone, v_qty integer, OUT v_from bigint, OUT v_since timestamp with time zone, OUT v_full boolean) OWNER TO app_owner;
 
 --
 -- Name: orders$grouped_head(integer, integer); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
@@ -6234,14 +6277,17 @@ declare
     v_ts timestamptz := clock_timestamp();
     v_from bigint;
     v_since timestamptz;
+    v_full boolean;
     v_until timestamptz := v_ts + $1 * interval '1 second';
     v_ids bigint[];
 begin
     perform from pgmq.q_orders where false;
-    select f.v_from, f.v_since into v_from, v_since from pgqueue."orders$floor"(v_ts, p_qty) f;
-    v_ids := pgqueue."orders$heads"(v_ts, p_qty, v_from, v_since, '{}');
+    select f.v_from, f.v_since, f.v_full
+    into v_from, v_since, v_full
+    from pgqueue."orders$floor"(v_ts, p_qty) f;
+    v_ids := pgqueue."orders$heads"(v_ts, p_qty, v_from, v_since, v_full, '{}');
     if v_ids = '{}' and (v_from > -9223372036854775808 or v_since > '-infinity') then
-        v_ids := pgqueue."orders$heads"(v_ts, p_qty, -9223372036854775808, '-infinity', '{}');
+        v_ids := pgqueue."orders$heads"(v_ts, p_qty, -9223372036854775808, '-infinity', v_full, '{}');
     end if;
     v_ids := array(select h.msg_id from unnest(v_ids) as h (msg_id) order by h.msg_id);
     return query
@@ -6319,10 +6365,10 @@ $$;
 ALTER FUNCTION pgqueue."orders$groups"(v_ts timestamp with time zone, v_first bigint, v_most integer) OWNER TO app_owner;
 
 --
--- Name: orders$heads(timestamp with time zone, integer, bigint, timestamp with time zone, bigint[]); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
+-- Name: orders$heads(timestamp with time zone, integer, bigint, timestamp with time zone, boolean, bigint[]); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
 --
 
-CREATE FUNCTION pgqueue."orders$heads"(v_ts timestamp with time zone, v_qty integer, v_from bigint, v_since timestamp with time zone, v_taken bigint[]) RETURNS bigint[]
+CREATE FUNCTION pgqueue."orders$heads"(v_ts timestamp with time zone, v_qty integer, v_from bigint, v_since timestamp with time zone, v_full boolean, v_taken bigint[]) RETURNS bigint[]
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -6336,8 +6382,8 @@ CREATE FUNCTION pgqueue."orders$heads"(v_ts timestamp with time zone, v_qty inte
 -- Locks the heads of up to v_qty free groups that no other reader holds, those of v_taken left out. First some 400 visible
 -- messages in the order of their ids, each asked whether it is its group's head: ready ones, and the heads of the groups in
 -- which a message is longest due. If those give too few, up to 700 groups from a random place on, along the index over
--- groups, and around. One time in 16 a shorter such walk comes first: a group whose due messages others outnumber is not
--- passed over for ever.
+-- groups, and around; with v_full all groups, before it is said that none is free. One time in 16 a shorter such walk comes
+-- first: a group whose due messages others outnumber is not passed over for ever.
 declare
     v_random bigint := hashtextextended(v_ts::text, 0);
     v_start bigint := -9223372036854775808;
@@ -6349,6 +6395,7 @@ declare
     v_seen integer := 0;
     v_size integer := 64;
     v_first bigint;
+    v_most integer := 700;
     v_missing integer;
 begin
     v_hashes := array(
@@ -6421,17 +6468,22 @@ begin
             limit v_qty - cardinality(v_heads)
         );
         v_seen := v_seen + cardinality(v_chunk);
+        v_next := v_chunk[cardinality(v_chunk)];
         exit when cardinality(v_heads) >= v_qty or cardinality(v_chunk) < v_size or v_seen >= 400;
-        v_next := v_chunk[cardinality(v_chunk)] + 1;
+        exit when v_next = 9223372036854775807;
+        v_next := v_next + 1;
         v_size := v_size * 2;
     end loop;
     if cardinality(v_heads) >= v_qty or cardinality(v_chunk) < v_size and cardinality(v_hashes) < 400 then
         return v_heads;
     end if;
     foreach v_first in array array[v_random, v_start] loop
+        if v_full and v_first = v_start and v_heads = '{}' then
+            v_most := 2147483647;
+        end if;
         v_chunk := array(
             select c.msg_id
-            from unnest(pgqueue."orders$groups"(v_ts, v_first, 700)) as c (msg_id)
+            from unnest(pgqueue."orders$groups"(v_ts, v_first, v_most)) as c (msg_id)
             where c.msg_id <> all(v_taken || v_heads)
         );
         v_missing := v_qty - cardinality(v_heads);
@@ -6454,7 +6506,7 @@ end
 $_$;
 
 
-ALTER FUNCTION pgqueue."orders$heads"(v_ts timestamp with time zone, v_qty integer, v_from bigint, v_since timestamp with time zone, v_taken bigint[]) OWNER TO app_owner;
+ALTER FUNCTION pgqueue."orders$heads"(v_ts timestamp with time zone, v_qty integer, v_from bigint, v_since timestamp with time zone, v_full boolean, v_taken bigint[]) OWNER TO app_owner;
 
 --
 -- Name: orders$lower_floor(bigint[], timestamp with time zone); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
@@ -6674,41 +6726,55 @@ CREATE FUNCTION pgqueue."orders$read_grouped"(vt integer, qty integer) RETURNS S
     SET jit TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
     AS $_$
--- Leases up to qty visible messages, as many as possible of the earliest free group, then of the next. Heads are locked
--- one at a time, so that no group is kept from others without need.
+-- Leases up to qty visible messages, as many as possible of the earliest free group, then of the next. Heads are locked few
+-- at a time, half as many as the groups so far let expect, so that hardly a group is kept from others without need.
 declare
     p_qty alias for $2;
     v_ts timestamptz := clock_timestamp();
     v_from bigint;
     v_since timestamptz;
+    v_full boolean;
     v_until timestamptz := v_ts + $1 * interval '1 second';
-    v_head bigint[];
+    v_new bigint[];
+    v_head bigint;
     v_heads bigint[] := '{}';
     v_ids bigint[] := '{}';
     v_missing integer;
 begin
     perform from pgmq.q_orders where false;
-    select f.v_from, f.v_since into v_from, v_since from pgqueue."orders$floor"(v_ts, p_qty) f;
+    select f.v_from, f.v_since, f.v_full
+    into v_from, v_since, v_full
+    from pgqueue."orders$floor"(v_ts, p_qty) f;
     while cardinality(v_ids) < p_qty or p_qty < 0 loop
-        v_head := pgqueue."orders$heads"(v_ts, 1, v_from, v_since, v_heads);
-        if v_head = '{}' then
+        v_missing := p_qty - cardinality(v_ids);
+        v_new := pgqueue."orders$heads"(
+            v_ts,
+            greatest(1, v_missing::bigint * cardinality(v_heads) / greatest(1, 2 * cardinality(v_ids)))::integer,
+            v_from,
+            v_since,
+            v_full,
+            v_heads
+        );
+        if v_new = '{}' then
             exit when v_ids <> '{}' or not (v_from > -9223372036854775808 or v_since > '-infinity');
             v_from := -9223372036854775808;
             v_since := '-infinity';
             continue;
         end if;
-        v_missing := p_qty - cardinality(v_ids);
-        v_ids := v_ids || array(
-            select m.msg_id
-            from pgmq.q_orders m
-            where hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) = (select hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) from pgmq.q_orders m where m.msg_id = v_head[1])
-                and (m.msg_id + 0) >= v_head[1]
-                and m.vt <= v_ts
-            order by (m.msg_id + 0)
-            limit v_missing
-        );
-        v_heads := v_heads || v_head;
-        v_from := greatest(v_from, v_head[1]);
+        foreach v_head in array v_new loop
+            v_missing := p_qty - cardinality(v_ids);
+            v_ids := v_ids || array(
+                select m.msg_id
+                from pgmq.q_orders m
+                where hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) = (select hashtextextended(coalesce(m.headers ->> 'x-pgmq-group', '_default_fifo_group'), 0) from pgmq.q_orders m where m.msg_id = v_head)
+                    and (m.msg_id + 0) >= v_head
+                    and m.vt <= v_ts
+                order by (m.msg_id + 0)
+                limit v_missing
+            );
+            v_from := greatest(v_from, v_head);
+        end loop;
+        v_heads := v_heads || v_new;
     end loop;
     v_ids := array(select i.msg_id from unnest(v_ids) as i (msg_id) order by i.msg_id);
     return query
@@ -6760,6 +6826,7 @@ declare
     v_ts timestamptz := clock_timestamp();
     v_from bigint;
     v_since timestamptz;
+    v_full boolean;
     v_until timestamptz := v_ts + $1 * interval '1 second';
     v_ids bigint[];
 begin
@@ -6767,10 +6834,12 @@ begin
         return;
     end if;
     perform from pgmq.q_orders where false;
-    select f.v_from, f.v_since into v_from, v_since from pgqueue."orders$floor"(v_ts, p_qty) f;
-    v_ids := pgqueue."orders$heads"(v_ts, p_qty, v_from, v_since, '{}');
+    select f.v_from, f.v_since, f.v_full
+    into v_from, v_since, v_full
+    from pgqueue."orders$floor"(v_ts, p_qty) f;
+    v_ids := pgqueue."orders$heads"(v_ts, p_qty, v_from, v_since, v_full, '{}');
     if v_ids = '{}' and (v_from > -9223372036854775808 or v_since > '-infinity') then
-        v_ids := pgqueue."orders$heads"(v_ts, p_qty, -9223372036854775808, '-infinity', '{}');
+        v_ids := pgqueue."orders$heads"(v_ts, p_qty, -9223372036854775808, '-infinity', v_full, '{}');
     end if;
     v_ids := array(
         with h as materialized (

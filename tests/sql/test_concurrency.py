@@ -182,8 +182,8 @@ AROUND = "4294967300:4294967310:4294967305"
         (10, True),
         (13, True),
         (14, False),  # not begun
-        (1000014, False),
-        (1000015, True),  # so far ahead that it is a multixact's
+        (1014, False),
+        (1015, True),  # so far ahead that it is a multixact's
         (2147483700, True),  # the nearest is one long ended
     ],
 )

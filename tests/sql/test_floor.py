@@ -288,6 +288,22 @@ def test_sent_for_ever_ago_comes_first(queue: Connection, call: str) -> None:
     assert read(queue) == [first]
 
 
+def test_it_comes_into_use_where_every_reader_has_written(conn: Connection) -> None:
+    """At the start, by transactions that may roll back; and rises where that saves a long walk."""
+    conn.execute("select pgmq.create('x')")
+    last = 0
+    for _ in range(5):
+        conn.execute("select pgmq.delete('x', %s)", [send(conn, SENT)])
+        with conn.transaction():
+            conn.execute("select pg_current_xact_id()")
+            [last] = send(conn)
+            assert read(conn, 256) == [last]
+            conn.execute("select pgmq.delete('x', %s)", [[last]])
+    assert floors(conn)[2] is not None
+    send(conn, SENT)
+    assert last - 1000 <= floor_id(conn) <= last
+
+
 def test_who_may_see_some_rows_only_leaves_the_floor(queue: Connection, db: Database) -> None:
     """Row security hides the others' messages from it: they must come as before."""
     roles = [db.create_role(), db.create_role()]
