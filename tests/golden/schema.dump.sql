@@ -5092,37 +5092,40 @@ CREATE FUNCTION pgqueue._move_floor(p_relation regclass, p_ids regclass, p_vts r
 -- it is now. Nothing that is leased or delayed from now on, for a second or more, is due before the moment that stands for no
 -- waiting row.
 declare
-    v_floor bigint := coalesce(pg_sequence_last_value(p_ids), 0);
+    v_floor bigint := pg_sequence_last_value(p_ids);
     v_floor_us bigint := coalesce(pg_sequence_last_value(p_vts), 0);
     v_vt timestamptz := coalesce(p_vt, p_ts + interval '0.9 seconds');
     v_vt_us bigint := case when v_vt > to_timestamp(0) then date_part('epoch', v_vt) * 1000000 - 1000 else 0 end;
-    v_may_rise boolean;
+    -- A transaction that has written sees messages that it took as gone, and may still roll back: it raises the floor only
+    -- where that saves a long walk.
+    v_may_rise boolean := p_clean or p_msg_id / 2 - v_floor / 2 > 500;
 begin
-    if p_own_walk is not null then
-        -- Not above what another's full walk has found meanwhile. A transaction that has written sees messages that it took
-        -- as gone, and may still roll back: it raises the floor only where that saves a long walk. Each time is a record in
-        -- the WAL, so the moment rises by a tenth of a second at least.
-        v_may_rise := (p_clean or p_msg_id / 2 - v_floor / 2 > 500) and pg_sequence_last_value(p_walk) = p_own_walk;
-        if p_msg_id < v_floor or p_msg_id > v_floor and v_may_rise then
-            perform setval(p_ids, p_msg_id);
-        end if;
-        if v_vt_us < v_floor_us or v_vt_us > v_floor_us + 100000 and v_may_rise then
-            perform setval(p_vts, v_vt_us);
-        end if;
-    elsif p_msg_id >= 256
-        or pg_relation_size(p_relation) >= 524288
-        or (select max(pg_relation_size(t.relid)) from pg_partition_tree(p_relation) t) >= 524288
-    then
-        -- Not in use until it pays: when 256 ids lie before the first ready row, or a table has 64 pages. It begins at the
-        -- start where this transaction has written.
-        if p_clean then
-            perform setval(p_ids, p_msg_id), setval(p_vts, v_vt_us);
+    if p_own_walk is null then
+        -- Not in use until it pays: when 256 ids lie before the first ready row, or a table has 64 pages.
+        if (
+            p_msg_id >= 256
+            or pg_relation_size(p_relation) >= 524288
+            or (select max(pg_relation_size(t.relid)) from pg_partition_tree(p_relation) t) >= 524288
+        ) is not true then
+            from_id := -9223372036854775808;
+            since := '-infinity';
+            return;
         end if;
         perform setval(p_walk, (date_part('epoch', p_ts) * 1000000)::bigint);
-    else
-        from_id := -9223372036854775808;
-        since := '-infinity';
-        return;
+    elsif pg_sequence_last_value(p_walk) <> p_own_walk then
+        -- Not above what another's full walk has found meanwhile.
+        v_may_rise := false;
+        v_floor := coalesce(v_floor, p_msg_id);
+    end if;
+    if p_msg_id < v_floor or p_msg_id > coalesce(v_floor, 0) and v_may_rise then
+        perform setval(p_ids, p_msg_id);
+    elsif v_floor is null then
+        -- So low that the next such transaction does not raise it at once.
+        perform setval(p_ids, greatest(p_msg_id, -9223372036854775308) - 500);
+    end if;
+    -- It rises by a tenth of a second at least: each time is a record in the WAL.
+    if v_vt_us < v_floor_us or v_vt_us > v_floor_us + 100000 and v_may_rise then
+        perform setval(p_vts, v_vt_us);
     end if;
     from_id := coalesce(pg_sequence_last_value(p_ids), -9223372036854775808);
     since := coalesce(to_timestamp(nullif(pg_sequence_last_value(p_vts), 0) / 1e6::float8), '-infinity');
