@@ -134,14 +134,14 @@ def _swap(found: Found) -> Step:
 
 def _after(found: Found) -> list[Step]:
     notified = sum(queue.notifies for queue in found.queues)
+    locks = "none that a reader or writer waits for"
+    if any(queue.kind == "unlogged" for queue in found.queues):
+        locks += ", but senders to an unlogged queue for an instant: its ids become logged"
     made = [
         Step(
             "compile",
             f"compile {counted(len(found.queues), 'queue')}, each in a transaction of its own",
-            "none that a reader or writer waits for, but senders to an unlogged queue for an instant: its ids become"
-            " logged"
-            if any(queue.kind == "unlogged" for queue in found.queues)
-            else "none that a reader or writer waits for",
+            locks,
             f"about {duration(len(found.queues) / 40)}",
         )
     ]
