@@ -882,22 +882,23 @@ as $body$
 declare
     v_ts timestamptz;
     v_from bigint;
-    v_plain boolean;
     v_due bigint[];
 begin
     select
         f.ts,
-        f.from_id,
-        not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $2 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
-        and $1 > 0
-        and (f.since > f.ts or (
-            select vt
-            from pgmq.%1$I
-            where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= f.since and vt <= f.ts
-            order by vt
-            limit 1
-        ) is null)
-    into v_ts, v_from, v_plain
+        case
+            when not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $2 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
+                and $1 > 0
+                and (f.since > f.ts or (
+                    select vt
+                    from pgmq.%1$I
+                    where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= f.since and vt <= f.ts
+                    order by vt
+                    limit 1
+                ) is null)
+                then f.from_id
+        end
+    into v_ts, v_from
     from (
         select
             clock_timestamp() as ts,
@@ -916,7 +917,6 @@ begin
                 where isfinite(vt) and vt - enqueued_at < interval '1 second'
                     and vt <= v_ts
                     and msg_id >= v_from
-                    and v_plain
                     and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
                 order by msg_id
                 limit $2
@@ -934,7 +934,6 @@ begin
                     where isfinite(vt) and vt - enqueued_at < interval '1 second'
                         and vt <= v_ts
                         and msg_id >= v_from
-                        and v_plain
                         and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
                     order by msg_id
                     limit $2
@@ -972,20 +971,21 @@ declare
     v_count bigint := 0;
     v_left bigint;
     v_since timestamptz;
-    v_plain boolean;
     v_due bigint[];
 begin
     select
         f.ts,
-        f.from_id,
+        case
+            when not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $2 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
+                and $1 > 0
+                then f.from_id
+        end,
         coalesce(
             case when f.from_id between 0 and 4611686018427387904 then f.from_id + 1000 + 4 * $2::bigint end,
             9223372036854775807
         ),
-        f.since,
-        not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $2 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
-        and $1 > 0
-    into v_ts, v_from, v_to, v_since, v_plain
+        f.since
+    into v_ts, v_from, v_to, v_since
     from (
         select
             clock_timestamp() as ts,
@@ -994,14 +994,14 @@ begin
             pg_sequence_last_value(%25$L::regclass) as walk
     ) f
     left join pgmq.%1$I on false;
-    if v_plain and v_since <= v_ts then
-        v_plain := (
-            select vt
-            from pgmq.%1$I
-            where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= v_since and vt <= v_ts
-            order by vt
-            limit 1
-        ) is null;
+    if v_from is not null and v_since <= v_ts and not (
+        select vt
+        from pgmq.%1$I
+        where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= v_since and vt <= v_ts
+        order by vt
+        limit 1
+    ) is null then
+        v_from := null;
     end if;
     loop
         v_left := $2 - v_count;
@@ -1015,7 +1015,6 @@ begin
                 where isfinite(vt) and vt - enqueued_at < interval '1 second'
                     and vt <= v_ts
                     and msg_id between v_from and v_to
-                    and v_plain
                     and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
                 order by msg_id
                 limit v_left
@@ -1072,7 +1071,6 @@ as $body$
 declare
     v_ts timestamptz;
     v_from bigint;
-    v_plain boolean;
     v_due bigint[];
 begin
     if archive then
@@ -1113,17 +1111,19 @@ and m.read_ct = ($4)[array_position($3, m.msg_id)];
     end if;
     select
         f.ts,
-        f.from_id,
-        not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $2 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
-        and $1 > 0
-        and (f.since > f.ts or (
-            select vt
-            from pgmq.%1$I
-            where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= f.since and vt <= f.ts
-            order by vt
-            limit 1
-        ) is null)
-    into v_ts, v_from, v_plain
+        case
+            when not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $2 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
+                and $1 > 0
+                and (f.since > f.ts or (
+                    select vt
+                    from pgmq.%1$I
+                    where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= f.since and vt <= f.ts
+                    order by vt
+                    limit 1
+                ) is null)
+                then f.from_id
+        end
+    into v_ts, v_from
     from (
         select
             clock_timestamp() as ts,
@@ -1142,7 +1142,6 @@ and m.read_ct = ($4)[array_position($3, m.msg_id)];
                 where isfinite(vt) and vt - enqueued_at < interval '1 second'
                     and vt <= v_ts
                     and msg_id >= v_from
-                    and v_plain
                     and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
                 order by msg_id
                 limit $2
@@ -1160,7 +1159,6 @@ and m.read_ct = ($4)[array_position($3, m.msg_id)];
                     where isfinite(vt) and vt - enqueued_at < interval '1 second'
                         and vt <= v_ts
                         and msg_id >= v_from
-                        and v_plain
                         and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
                     order by msg_id
                     limit $2
@@ -1205,7 +1203,6 @@ declare
     v_count bigint := 0;
     v_left bigint;
     v_since timestamptz;
-    v_plain boolean;
     v_due bigint[];
 begin
     if archive then
@@ -1246,15 +1243,17 @@ and m.read_ct = ($4)[array_position($3, m.msg_id)];
     end if;
     select
         f.ts,
-        f.from_id,
+        case
+            when not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $2 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
+                and $1 > 0
+                then f.from_id
+        end,
         coalesce(
             case when f.from_id between 0 and 4611686018427387904 then f.from_id + 1000 + 4 * $2::bigint end,
             9223372036854775807
         ),
-        f.since,
-        not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $2 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
-        and $1 > 0
-    into v_ts, v_from, v_to, v_since, v_plain
+        f.since
+    into v_ts, v_from, v_to, v_since
     from (
         select
             clock_timestamp() as ts,
@@ -1263,14 +1262,14 @@ and m.read_ct = ($4)[array_position($3, m.msg_id)];
             pg_sequence_last_value(%25$L::regclass) as walk
     ) f
     left join pgmq.%1$I on false;
-    if v_plain and v_since <= v_ts then
-        v_plain := (
-            select vt
-            from pgmq.%1$I
-            where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= v_since and vt <= v_ts
-            order by vt
-            limit 1
-        ) is null;
+    if v_from is not null and v_since <= v_ts and not (
+        select vt
+        from pgmq.%1$I
+        where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= v_since and vt <= v_ts
+        order by vt
+        limit 1
+    ) is null then
+        v_from := null;
     end if;
     loop
         v_left := $2 - v_count;
@@ -1284,7 +1283,6 @@ and m.read_ct = ($4)[array_position($3, m.msg_id)];
                 where isfinite(vt) and vt - enqueued_at < interval '1 second'
                     and vt <= v_ts
                     and msg_id between v_from and v_to
-                    and v_plain
                     and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
                 order by msg_id
                 limit v_left
@@ -1362,21 +1360,22 @@ as $body$
 declare
     v_ts timestamptz;
     v_from bigint;
-    v_plain boolean;
     v_due bigint[];
 begin
     select
         f.ts,
-        f.from_id,
-        not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $1 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
-        and (f.since > f.ts or (
-            select vt
-            from pgmq.%1$I
-            where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= f.since and vt <= f.ts
-            order by vt
-            limit 1
-        ) is null)
-    into v_ts, v_from, v_plain
+        case
+            when not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $1 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
+                and (f.since > f.ts or (
+                    select vt
+                    from pgmq.%1$I
+                    where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= f.since and vt <= f.ts
+                    order by vt
+                    limit 1
+                ) is null)
+                then f.from_id
+        end
+    into v_ts, v_from
     from (
         select
             clock_timestamp() as ts,
@@ -1394,7 +1393,6 @@ begin
                 where isfinite(vt) and vt - enqueued_at < interval '1 second'
                     and vt <= v_ts
                     and msg_id >= v_from
-                    and v_plain
                     and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
                 order by msg_id
                 limit $1
@@ -1411,7 +1409,6 @@ begin
                     where isfinite(vt) and vt - enqueued_at < interval '1 second'
                         and vt <= v_ts
                         and msg_id >= v_from
-                        and v_plain
                         and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
                     order by msg_id
                     limit $1
@@ -1448,19 +1445,20 @@ declare
     v_count bigint := 0;
     v_left bigint;
     v_since timestamptz;
-    v_plain boolean;
     v_due bigint[];
 begin
     select
         f.ts,
-        f.from_id,
+        case
+            when not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $1 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
+                then f.from_id
+        end,
         coalesce(
             case when f.from_id between 0 and 4611686018427387904 then f.from_id + 1000 + 4 * $1::bigint end,
             9223372036854775807
         ),
-        f.since,
-        not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $1 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
-    into v_ts, v_from, v_to, v_since, v_plain
+        f.since
+    into v_ts, v_from, v_to, v_since
     from (
         select
             clock_timestamp() as ts,
@@ -1469,14 +1467,14 @@ begin
             pg_sequence_last_value(%25$L::regclass) as walk
     ) f
     left join pgmq.%1$I on false;
-    if v_plain and v_since <= v_ts then
-        v_plain := (
-            select vt
-            from pgmq.%1$I
-            where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= v_since and vt <= v_ts
-            order by vt
-            limit 1
-        ) is null;
+    if v_from is not null and v_since <= v_ts and not (
+        select vt
+        from pgmq.%1$I
+        where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= v_since and vt <= v_ts
+        order by vt
+        limit 1
+    ) is null then
+        v_from := null;
     end if;
     loop
         v_left := $1 - v_count;
@@ -1489,7 +1487,6 @@ begin
                 where isfinite(vt) and vt - enqueued_at < interval '1 second'
                     and vt <= v_ts
                     and msg_id between v_from and v_to
-                    and v_plain
                     and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
                 order by msg_id
                 limit v_left

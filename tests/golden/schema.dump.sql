@@ -2761,22 +2761,23 @@ as $body$
 declare
     v_ts timestamptz;
     v_from bigint;
-    v_plain boolean;
     v_due bigint[];
 begin
     select
         f.ts,
-        f.from_id,
-        not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $2 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
-        and $1 > 0
-        and (f.since > f.ts or (
-            select vt
-            from pgmq.%1$I
-            where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= f.since and vt <= f.ts
-            order by vt
-            limit 1
-        ) is null)
-    into v_ts, v_from, v_plain
+        case
+            when not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $2 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
+                and $1 > 0
+                and (f.since > f.ts or (
+                    select vt
+                    from pgmq.%1$I
+                    where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= f.since and vt <= f.ts
+                    order by vt
+                    limit 1
+                ) is null)
+                then f.from_id
+        end
+    into v_ts, v_from
     from (
         select
             clock_timestamp() as ts,
@@ -2795,7 +2796,6 @@ begin
                 where isfinite(vt) and vt - enqueued_at < interval '1 second'
                     and vt <= v_ts
                     and msg_id >= v_from
-                    and v_plain
                     and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
                 order by msg_id
                 limit $2
@@ -2813,7 +2813,6 @@ begin
                     where isfinite(vt) and vt - enqueued_at < interval '1 second'
                         and vt <= v_ts
                         and msg_id >= v_from
-                        and v_plain
                         and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
                     order by msg_id
                     limit $2
@@ -2851,20 +2850,21 @@ declare
     v_count bigint := 0;
     v_left bigint;
     v_since timestamptz;
-    v_plain boolean;
     v_due bigint[];
 begin
     select
         f.ts,
-        f.from_id,
+        case
+            when not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $2 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
+                and $1 > 0
+                then f.from_id
+        end,
         coalesce(
             case when f.from_id between 0 and 4611686018427387904 then f.from_id + 1000 + 4 * $2::bigint end,
             9223372036854775807
         ),
-        f.since,
-        not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $2 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
-        and $1 > 0
-    into v_ts, v_from, v_to, v_since, v_plain
+        f.since
+    into v_ts, v_from, v_to, v_since
     from (
         select
             clock_timestamp() as ts,
@@ -2873,14 +2873,14 @@ begin
             pg_sequence_last_value(%25$L::regclass) as walk
     ) f
     left join pgmq.%1$I on false;
-    if v_plain and v_since <= v_ts then
-        v_plain := (
-            select vt
-            from pgmq.%1$I
-            where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= v_since and vt <= v_ts
-            order by vt
-            limit 1
-        ) is null;
+    if v_from is not null and v_since <= v_ts and not (
+        select vt
+        from pgmq.%1$I
+        where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= v_since and vt <= v_ts
+        order by vt
+        limit 1
+    ) is null then
+        v_from := null;
     end if;
     loop
         v_left := $2 - v_count;
@@ -2894,7 +2894,6 @@ begin
                 where isfinite(vt) and vt - enqueued_at < interval '1 second'
                     and vt <= v_ts
                     and msg_id between v_from and v_to
-                    and v_plain
                     and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
                 order by msg_id
                 limit v_left
@@ -2951,7 +2950,6 @@ as $body$
 declare
     v_ts timestamptz;
     v_from bigint;
-    v_plain boolean;
     v_due bigint[];
 begin
     if archive then
@@ -2992,17 +2990,19 @@ and m.read_ct = ($4)[array_position($3, m.msg_id)];
     end if;
     select
         f.ts,
-        f.from_id,
-        not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $2 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
-        and $1 > 0
-        and (f.since > f.ts or (
-            select vt
-            from pgmq.%1$I
-            where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= f.since and vt <= f.ts
-            order by vt
-            limit 1
-        ) is null)
-    into v_ts, v_from, v_plain
+        case
+            when not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $2 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
+                and $1 > 0
+                and (f.since > f.ts or (
+                    select vt
+                    from pgmq.%1$I
+                    where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= f.since and vt <= f.ts
+                    order by vt
+                    limit 1
+                ) is null)
+                then f.from_id
+        end
+    into v_ts, v_from
     from (
         select
             clock_timestamp() as ts,
@@ -3021,7 +3021,6 @@ and m.read_ct = ($4)[array_position($3, m.msg_id)];
                 where isfinite(vt) and vt - enqueued_at < interval '1 second'
                     and vt <= v_ts
                     and msg_id >= v_from
-                    and v_plain
                     and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
                 order by msg_id
                 limit $2
@@ -3039,7 +3038,6 @@ and m.read_ct = ($4)[array_position($3, m.msg_id)];
                     where isfinite(vt) and vt - enqueued_at < interval '1 second'
                         and vt <= v_ts
                         and msg_id >= v_from
-                        and v_plain
                         and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
                     order by msg_id
                     limit $2
@@ -3084,7 +3082,6 @@ declare
     v_count bigint := 0;
     v_left bigint;
     v_since timestamptz;
-    v_plain boolean;
     v_due bigint[];
 begin
     if archive then
@@ -3125,15 +3122,17 @@ and m.read_ct = ($4)[array_position($3, m.msg_id)];
     end if;
     select
         f.ts,
-        f.from_id,
+        case
+            when not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $2 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
+                and $1 > 0
+                then f.from_id
+        end,
         coalesce(
             case when f.from_id between 0 and 4611686018427387904 then f.from_id + 1000 + 4 * $2::bigint end,
             9223372036854775807
         ),
-        f.since,
-        not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $2 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
-        and $1 > 0
-    into v_ts, v_from, v_to, v_since, v_plain
+        f.since
+    into v_ts, v_from, v_to, v_since
     from (
         select
             clock_timestamp() as ts,
@@ -3142,14 +3141,14 @@ and m.read_ct = ($4)[array_position($3, m.msg_id)];
             pg_sequence_last_value(%25$L::regclass) as walk
     ) f
     left join pgmq.%1$I on false;
-    if v_plain and v_since <= v_ts then
-        v_plain := (
-            select vt
-            from pgmq.%1$I
-            where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= v_since and vt <= v_ts
-            order by vt
-            limit 1
-        ) is null;
+    if v_from is not null and v_since <= v_ts and not (
+        select vt
+        from pgmq.%1$I
+        where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= v_since and vt <= v_ts
+        order by vt
+        limit 1
+    ) is null then
+        v_from := null;
     end if;
     loop
         v_left := $2 - v_count;
@@ -3163,7 +3162,6 @@ and m.read_ct = ($4)[array_position($3, m.msg_id)];
                 where isfinite(vt) and vt - enqueued_at < interval '1 second'
                     and vt <= v_ts
                     and msg_id between v_from and v_to
-                    and v_plain
                     and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
                 order by msg_id
                 limit v_left
@@ -3241,21 +3239,22 @@ as $body$
 declare
     v_ts timestamptz;
     v_from bigint;
-    v_plain boolean;
     v_due bigint[];
 begin
     select
         f.ts,
-        f.from_id,
-        not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $1 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
-        and (f.since > f.ts or (
-            select vt
-            from pgmq.%1$I
-            where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= f.since and vt <= f.ts
-            order by vt
-            limit 1
-        ) is null)
-    into v_ts, v_from, v_plain
+        case
+            when not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $1 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
+                and (f.since > f.ts or (
+                    select vt
+                    from pgmq.%1$I
+                    where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= f.since and vt <= f.ts
+                    order by vt
+                    limit 1
+                ) is null)
+                then f.from_id
+        end
+    into v_ts, v_from
     from (
         select
             clock_timestamp() as ts,
@@ -3273,7 +3272,6 @@ begin
                 where isfinite(vt) and vt - enqueued_at < interval '1 second'
                     and vt <= v_ts
                     and msg_id >= v_from
-                    and v_plain
                     and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
                 order by msg_id
                 limit $1
@@ -3290,7 +3288,6 @@ begin
                     where isfinite(vt) and vt - enqueued_at < interval '1 second'
                         and vt <= v_ts
                         and msg_id >= v_from
-                        and v_plain
                         and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
                     order by msg_id
                     limit $1
@@ -3327,19 +3324,20 @@ declare
     v_count bigint := 0;
     v_left bigint;
     v_since timestamptz;
-    v_plain boolean;
     v_due bigint[];
 begin
     select
         f.ts,
-        f.from_id,
+        case
+            when not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $1 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
+                then f.from_id
+        end,
         coalesce(
             case when f.from_id between 0 and 4611686018427387904 then f.from_id + 1000 + 4 * $1::bigint end,
             9223372036854775807
         ),
-        f.since,
-        not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $1 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
-    into v_ts, v_from, v_to, v_since, v_plain
+        f.since
+    into v_ts, v_from, v_to, v_since
     from (
         select
             clock_timestamp() as ts,
@@ -3348,14 +3346,14 @@ begin
             pg_sequence_last_value(%25$L::regclass) as walk
     ) f
     left join pgmq.%1$I on false;
-    if v_plain and v_since <= v_ts then
-        v_plain := (
-            select vt
-            from pgmq.%1$I
-            where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= v_since and vt <= v_ts
-            order by vt
-            limit 1
-        ) is null;
+    if v_from is not null and v_since <= v_ts and not (
+        select vt
+        from pgmq.%1$I
+        where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= v_since and vt <= v_ts
+        order by vt
+        limit 1
+    ) is null then
+        v_from := null;
     end if;
     loop
         v_left := $1 - v_count;
@@ -3368,7 +3366,6 @@ begin
                 where isfinite(vt) and vt - enqueued_at < interval '1 second'
                     and vt <= v_ts
                     and msg_id between v_from and v_to
-                    and v_plain
                     and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
                 order by msg_id
                 limit v_left
@@ -6095,7 +6092,6 @@ CREATE FUNCTION pgqueue."orders$fetch"(vt integer, qty integer, done bigint[] DE
 declare
     v_ts timestamptz;
     v_from bigint;
-    v_plain boolean;
     v_due bigint[];
 begin
     if archive then
@@ -6136,17 +6132,19 @@ and m.read_ct = ($4)[array_position($3, m.msg_id)];
     end if;
     select
         f.ts,
-        f.from_id,
-        not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $2 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
-        and $1 > 0
-        and (f.since > f.ts or (
-            select vt
-            from pgmq.q_orders
-            where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= f.since and vt <= f.ts
-            order by vt
-            limit 1
-        ) is null)
-    into v_ts, v_from, v_plain
+        case
+            when not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $2 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
+                and $1 > 0
+                and (f.since > f.ts or (
+                    select vt
+                    from pgmq.q_orders
+                    where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= f.since and vt <= f.ts
+                    order by vt
+                    limit 1
+                ) is null)
+                then f.from_id
+        end
+    into v_ts, v_from
     from (
         select
             clock_timestamp() as ts,
@@ -6165,7 +6163,6 @@ and m.read_ct = ($4)[array_position($3, m.msg_id)];
                 where isfinite(vt) and vt - enqueued_at < interval '1 second'
                     and vt <= v_ts
                     and msg_id >= v_from
-                    and v_plain
                     and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
                 order by msg_id
                 limit $2
@@ -6183,7 +6180,6 @@ and m.read_ct = ($4)[array_position($3, m.msg_id)];
                     where isfinite(vt) and vt - enqueued_at < interval '1 second'
                         and vt <= v_ts
                         and msg_id >= v_from
-                        and v_plain
                         and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
                     order by msg_id
                     limit $2
@@ -6553,21 +6549,22 @@ CREATE FUNCTION pgqueue."orders$pop"(qty integer DEFAULT 1) RETURNS SETOF pgmq.m
 declare
     v_ts timestamptz;
     v_from bigint;
-    v_plain boolean;
     v_due bigint[];
 begin
     select
         f.ts,
-        f.from_id,
-        not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $1 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
-        and (f.since > f.ts or (
-            select vt
-            from pgmq.q_orders
-            where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= f.since and vt <= f.ts
-            order by vt
-            limit 1
-        ) is null)
-    into v_ts, v_from, v_plain
+        case
+            when not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $1 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
+                and (f.since > f.ts or (
+                    select vt
+                    from pgmq.q_orders
+                    where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= f.since and vt <= f.ts
+                    order by vt
+                    limit 1
+                ) is null)
+                then f.from_id
+        end
+    into v_ts, v_from
     from (
         select
             clock_timestamp() as ts,
@@ -6585,7 +6582,6 @@ begin
                 where isfinite(vt) and vt - enqueued_at < interval '1 second'
                     and vt <= v_ts
                     and msg_id >= v_from
-                    and v_plain
                     and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
                 order by msg_id
                 limit $1
@@ -6602,7 +6598,6 @@ begin
                     where isfinite(vt) and vt - enqueued_at < interval '1 second'
                         and vt <= v_ts
                         and msg_id >= v_from
-                        and v_plain
                         and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
                     order by msg_id
                     limit $1
@@ -6640,22 +6635,23 @@ CREATE FUNCTION pgqueue."orders$read"(vt integer, qty integer) RETURNS SETOF pgm
 declare
     v_ts timestamptz;
     v_from bigint;
-    v_plain boolean;
     v_due bigint[];
 begin
     select
         f.ts,
-        f.from_id,
-        not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $2 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
-        and $1 > 0
-        and (f.since > f.ts or (
-            select vt
-            from pgmq.q_orders
-            where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= f.since and vt <= f.ts
-            order by vt
-            limit 1
-        ) is null)
-    into v_ts, v_from, v_plain
+        case
+            when not (((date_part('epoch', f.ts) * 1000000)::bigint & 255) < $2 or ((date_part('epoch', f.ts) * 1000000)::bigint - f.walk) / 1000000 <> 0) is true
+                and $1 > 0
+                and (f.since > f.ts or (
+                    select vt
+                    from pgmq.q_orders
+                    where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= f.since and vt <= f.ts
+                    order by vt
+                    limit 1
+                ) is null)
+                then f.from_id
+        end
+    into v_ts, v_from
     from (
         select
             clock_timestamp() as ts,
@@ -6674,7 +6670,6 @@ begin
                 where isfinite(vt) and vt - enqueued_at < interval '1 second'
                     and vt <= v_ts
                     and msg_id >= v_from
-                    and v_plain
                     and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
                 order by msg_id
                 limit $2
@@ -6692,7 +6687,6 @@ begin
                     where isfinite(vt) and vt - enqueued_at < interval '1 second'
                         and vt <= v_ts
                         and msg_id >= v_from
-                        and v_plain
                         and (xmax = 0 or pgqueue._may_be_free(xmax, (select pg_current_snapshot())))
                     order by msg_id
                     limit $2
