@@ -89,7 +89,7 @@ def status(conn: psycopg.Connection, steps: Sequence[Migration] | None = None) -
 
 
 def install(conn: psycopg.Connection) -> None:
-    """Install into a database, or renew an installation of the same schema version. One transaction.
+    """Install into a database; an older installation is upgraded, a current one renewed. One transaction.
 
     Raises:
         ForeignInstallation: pgmq lives there, as an extension or from SQL; nothing was changed.

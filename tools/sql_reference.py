@@ -31,7 +31,7 @@ def signatures() -> dict[str, list[str]]:
 
 def _signature(name: str, arguments: str, result: str) -> str:
     words = re.split(r",(?=\w+ )", re.sub(r",\s+(?=\w+ )", ",", " ".join(arguments.split())))
-    takes = [word for word in words if not word.startswith("out ")]
+    takes = [word for word in words if word and not word.startswith("out ")]
     gives = " ".join(result.split()).replace("setof pgmq.message_record", "messages").replace("pgmq.", "")
     if not gives:
         gives = f"({', '.join(word.removeprefix('out ') for word in words if word not in takes)})"
