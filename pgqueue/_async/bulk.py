@@ -98,6 +98,7 @@ async def _send_batches(
     while batch := list(islice(pairs, BATCH)):
         heads = [one for _, one in batch]
         bodies = [message for message, _ in batch]
-        ids = await line.run(calls.send_batch(bodies, heads if any(heads) else None, delay))
+        headers = heads if any(one is not None for one in heads) else None
+        ids = await line.run(calls.send_batch(bodies, headers, delay))
         count += len(ids)
     return count

@@ -153,9 +153,14 @@ class Pool:
                 conn = await self._pool.getconn()
             except psycopg.Error as error:
                 raise CannotConnect(f"the pool gave no connection: {error}") from error
-            if not await is_lost(conn):
-                return await self._prepared(conn)
-            await self._pool.putconn(conn)
+            line = await self._prepared(conn)
+            try:
+                if not await is_lost(conn):
+                    return line
+            except BaseException:
+                await self.take_back(line)
+                raise
+            await self.take_back(line)
         raise ConnectionLost()
 
     async def take_back(self, line: Line) -> None:
@@ -179,7 +184,7 @@ class Pool:
     async def _prepared(self, conn: AsyncConnection[Any]) -> Line:
         """The connection set for our calls; how it was found is kept for when it goes back."""
         self._found[id(conn)] = (conn.autocommit, conn.prepare_threshold)
-        if not conn.autocommit:
+        if not conn.autocommit and conn.pgconn.transaction_status == IDLE:
             await conn.set_autocommit(True)
         if not self._prepare:
             conn.prepare_threshold = None

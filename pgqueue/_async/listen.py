@@ -54,6 +54,8 @@ class Listener:
         async with self._lock:
             self._bells[channel] = (*self._held(channel), ref(bell))
             if self._changed is None or self._ear is None or not self._ear.runs:
+                if self._changed is not None and self._ear is not None:  # it ended by an error
+                    self._changed.close()
                 self._changed = SocketBell()
                 self._ear = Background(self._run)
             else:

@@ -66,22 +66,25 @@ class Line:
         try:
             return statement.parse(await self._reply(*statement.by_compiled(), statement.shape))
         except PgqueueError as error:
-            if error.sqlstate != UNDEFINED_FUNCTION:
-                raise
-            self._forget(queue)
-            if self.conn.pgconn.transaction_status != IDLE:
-                said = f'queue "{queue}" was dropped, or is not compiled any more: run the transaction again'
-                raise Conflict(said, sqlstate=error.sqlstate) from error
+            self._look_again(error, queue)
         if not await self._is_compiled(queue):
             return await self._run_by_name(statement)
         return statement.parse(await self._reply(*statement.by_compiled(), statement.shape))
 
     async def run_all(self, statements: Sequence[Statement[T]]) -> list[T]:
         """The results of several statements, all or none, on one way to the server and back if libpq can."""
-        calls = [
-            one.by_compiled() if one.queue and await self._is_compiled(one.queue) else (one.sql, one.params)
-            for one in statements
-        ]
+        queues = {one.queue for one in statements if one.queue is not None}
+        compiled = {queue for queue in queues if await self._is_compiled(queue)}
+        try:
+            return await self._run_all(statements, compiled)
+        except PgqueueError as error:
+            if not compiled:
+                raise
+            self._look_again(error, *compiled)
+        return await self._run_all(statements, {queue for queue in queues if await self._is_compiled(queue)})
+
+    async def _run_all(self, statements: Sequence[Statement[T]], compiled: set[str]) -> list[T]:
+        calls = [one.by_compiled() if one.queue in compiled else (one.sql, one.params) for one in statements]
         cursors = [AsyncRawCursor(self.conn, row_factory=tuple_row) for _ in calls]
         alone = self.commits
         try:
@@ -107,6 +110,17 @@ class Line:
         except NoSuchQueue:
             self._forget(statement.queue)  # once made, it may have compiled functions
             raise
+
+    def _look_again(self, error: PgqueueError, *compiled: str) -> None:
+        """Raises the error, unless it says that queues taken for compiled are so no more, and a retry may do."""
+        if error.sqlstate != UNDEFINED_FUNCTION:
+            raise error
+        for queue in compiled:
+            self._forget(queue)
+        if self.conn.pgconn.transaction_status != IDLE:
+            names = " or ".join(f'"{queue}"' for queue in sorted(compiled))
+            said = f"queue {names} was dropped, or is not compiled any more: run the transaction again"
+            raise Conflict(said, sqlstate=error.sqlstate) from error
 
     def _forget(self, queue: str | None) -> None:
         """Look again at the next call whether the queue has compiled functions."""

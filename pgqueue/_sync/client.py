@@ -122,7 +122,7 @@ class Client:
         is InDoubt, and the call is not repeated, unless it changes nothing. A call that is a transaction of
         its own is tried three times before it raises Conflict.
         """
-        line = _HELD.get().get(self)
+        line = self._held()
         if line is not None:
             return line.run(statement)
         lender = self._lender
@@ -153,15 +153,20 @@ class Client:
         In the transaction that is open or, on a caller's connection, that the first of them begins.
         """
         with self._lent() as line:
-            if line.commits and self not in _HELD.get():
+            if line.commits and self._held() is None:
                 with self._lender.block(line):
                     yield line
             else:
                 yield line
 
+    def _held(self) -> Lent | None:
+        """The connection of the transaction that is open in this thread or task."""
+        held = _HELD.get().get(self)
+        return None if held is None else held.line
+
     @contextmanager
     def _lent(self) -> Iterator[Lent]:
-        line = _HELD.get().get(self)
+        line = self._held()
         if line is not None:
             yield line
             return
@@ -173,7 +178,7 @@ class Client:
 
     def may_wait(self) -> tuple[Listener | None, bool]:
         """What rings when messages come, and whether a lost connection can be replaced. Raises BadValue."""
-        if self in _HELD.get() or not self._lender.waits:
+        if self._held() is not None or not self._lender.waits:
             raise BadValue("waiting for messages would hold a transaction open: use a client without one")
         return self._listener, self._lender.replaces
 
@@ -183,14 +188,19 @@ class Client:
 
         Gives psycopg's connection, for work of your own in the same transaction. Inside a transaction that
         is open already it is a savepoint, and commits nothing. Calls by the same client count as inside if
-        this thread or task, or a task that it starts, makes them. Raises InDoubt when the connection is lost
-        at the commit.
+        this thread or task, or a task that it starts, makes them while it is open. Raises InDoubt when
+        the connection is lost at the commit.
         """
         with self._lent() as line, self._lender.block(line):
-            token = _HELD.set({**_HELD.get(), self: line})
+            if self._held() is not None:
+                yield line.conn
+                return
+            held = _Held(line)
+            token = _HELD.set({**_HELD.get(), self: held})
             try:
                 yield line.conn
             finally:
+                held.line = None
                 _HELD.reset(token)
 
     # --- queues -----------------------------------------------------------------------------------
@@ -338,5 +348,14 @@ def _lender(server: Any, prepare: bool) -> tuple[Lender, Listener | None]:
     return lender, Listener(lender) if prepare else None
 
 
-_HELD: ContextVar[Mapping[Client, Lent]] = ContextVar("pgqueue", default=MappingProxyType({}))
-"""The connections of the transactions that are open in this thread or task."""
+class _Held:
+    """The connection of a transaction, as long as it is open: tasks that it started may outlive it."""
+
+    __slots__ = ("line",)
+
+    def __init__(self, line: Lent) -> None:
+        self.line: Lent | None = line
+
+
+_HELD: ContextVar[Mapping[Client, _Held]] = ContextVar("pgqueue", default=MappingProxyType({}))
+"""The transactions that this thread or task has begun, or the task that started it."""

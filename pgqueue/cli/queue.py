@@ -9,6 +9,7 @@ from pgqueue.cli.options import agreed, json_option, server_option
 from pgqueue.cli.output import count, print_details, print_json, row, say, show
 from pgqueue.errors import NoSuchQueue
 from pgqueue.model import QueueInfo
+from pgqueue.names import lower
 
 
 @click.group()
@@ -128,7 +129,7 @@ def show_(name: str, as_json: bool, dsn: str | None) -> None:
 def _info(queues: list[QueueInfo], name: str) -> QueueInfo:
     """The queue of that name; its case does not count, as in SQL."""
     for one in queues:
-        if one.queue_name.lower() == name.lower():
+        if lower(one.queue_name) == lower(name):
             return one
     raise NoSuchQueue(f'queue "{name}" does not exist')
 

@@ -13,6 +13,7 @@ from pgqueue.doctor.findings import Finding, Limits, unseen
 from pgqueue.doctor.look import Look
 from pgqueue.doctor.survey import Queue, Relation, Survey
 from pgqueue.errors import NoSuchQueue, NotInstalled
+from pgqueue.names import lower
 
 
 def survey(look: Look, limits: Limits, queue: str | None = None) -> Survey:
@@ -114,7 +115,7 @@ def _chosen(queues: Iterator[Queue], name: str | None) -> Iterator[Queue]:
     if name is None:
         yield from queues
         return
-    chosen = [queue for queue in queues if queue.name == name or queue.key == name.lower()]
+    chosen = [queue for queue in queues if queue.name == name or queue.key == lower(name)]
     if not chosen:
         raise NoSuchQueue(f'queue "{name}" does not exist')
     yield from chosen

@@ -163,6 +163,8 @@ async def test_batches_of_a_thousand_where_copy_may_not(orders: AsyncQueue[Any],
     )
     assert count(db) == 2500
     assert count(db, "headers is null") == 1250
+    assert await orders.send_bulk([1, 2], headers=[{}, None]) == 2
+    assert count(db, "headers = '{}'") == 1
 
 
 async def test_other_kinds_of_queues(client: AsyncClient) -> None:

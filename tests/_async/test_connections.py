@@ -295,6 +295,14 @@ async def test_a_pool_that_is_busy_is_told(db: Database, axe: Axe) -> None:
             await AsyncClient(pool).queue("orders").send(1)
 
 
+async def undone(client: AsyncClient, beside: Callable[[], Background]) -> None:
+    """A transaction that waits for others to come to an end, and is rolled back."""
+    async with client.transaction():
+        await client.queue("orders").send("undone")
+        await beside().join()
+        raise ZeroDivisionError
+
+
 async def test_transactions_of_two_tasks_do_not_mix(db: Database, axe: Axe) -> None:
     async with pool_of(db.dsn, 2) as pool:
         client = AsyncClient(pool)
@@ -302,19 +310,53 @@ async def test_transactions_of_two_tasks_do_not_mix(db: Database, axe: Axe) -> N
         async def elsewhere() -> None:
             await client.queue("orders").send("elsewhere")
 
-        async with client.transaction():
-            await client.queue("orders").send("here")
-        other = Background(elsewhere)
-        await other.join()
         with pytest.raises(ZeroDivisionError):
-            await fail_beside(client)
-    assert axe.ask("select count(*) from pgmq.q_orders") == 2
+            await undone(client, lambda: Background(elsewhere, own_context=True))
+    assert axe.ask("select message #>> '{}' from pgmq.q_orders") == "elsewhere"
 
 
-async def fail_beside(client: AsyncClient) -> None:
-    async with client.transaction():
-        await client.queue("orders").send("here")
-        raise ZeroDivisionError
+async def test_what_a_transaction_started_and_outlives_it_is_not_drawn_into_the_next(
+    db: Database, axe: Axe
+) -> None:
+    ended = False
+    async with pool_of(db.dsn, 2) as pool:
+        client = AsyncClient(pool)
+
+        async def later() -> None:
+            while not ended:
+                await sleep(0.01)
+            await client.queue("orders").send("later")
+
+        async with client.transaction():
+            other = Background(later)
+            async with client.transaction():
+                await client.queue("orders").send("first")
+
+        def begun() -> Background:
+            nonlocal ended
+            ended = True
+            return other
+
+        with pytest.raises(ZeroDivisionError):
+            await undone(client, begun)
+    assert (
+        axe.ask("select string_agg(message #>> '{}', ' ' order by msg_id) from pgmq.q_orders")
+        == "first later"
+    )
+
+
+async def test_a_pools_connection_that_has_been_notified(db: Database, axe: Axe) -> None:
+    """What the server said unasked is no lost connection, nor the begin of a transaction."""
+    async with pool_of(db.dsn, 1, timeout=5) as pool:
+        async with pool.connection() as conn:
+            await conn.execute("listen here")
+        orders = AsyncClient(pool).queue("orders")
+        for turn in range(1, 4):
+            axe.ask("select 1 from pg_notify('here', '')")
+            assert await orders.send(turn) == turn
+        async with pool.connection() as conn:
+            assert not conn.autocommit
+    assert axe.ask("select count(*) from pgmq.q_orders") == 3
 
 
 async def test_others_wait_while_the_one_connection_has_a_transaction(db: Database, axe: Axe) -> None:
@@ -384,6 +426,23 @@ async def test_a_queue_that_is_compiled_no_more_is_called_by_name(client: AsyncC
     await orders.send(1)
     db.connect().execute("select pgqueue.decompile('orders')")
     assert await orders.send(2) == 2
+
+
+async def test_to_several_queues_of_which_one_is_compiled_no_more(client: AsyncClient, db: Database) -> None:
+    await client.create("orders")
+    await client.create("bills")
+    messages = [client.queue(name).outgoing(1) for name in ("orders", "bills", "orders")]
+    assert await client.send_all(messages) == [1, 1, 2]
+    db.connect().execute("select pgqueue.decompile('orders')")
+    assert await client.send_all(messages) == [3, 2, 4]
+    db.connect().execute("select pgqueue.decompile('bills')")
+    with pytest.raises(Conflict, match="run the transaction again"):
+        async with client.transaction():
+            await client.send_all(messages)
+    await client.drop_queue("bills")
+    with pytest.raises(NoSuchQueue, match='"bills" does not exist'):
+        await client.send_all(messages)
+    assert (await client.queue("orders").metrics()).queue_length == 4
 
 
 async def test_in_a_transaction_that_is_a_conflict(client: AsyncClient, db: Database) -> None:

@@ -163,6 +163,8 @@ def test_batches_of_a_thousand_where_copy_may_not(orders: Queue[Any], db: Databa
     )
     assert count(db) == 2500
     assert count(db, "headers is null") == 1250
+    assert orders.send_bulk([1, 2], headers=[{}, None]) == 2
+    assert count(db, "headers = '{}'") == 1
 
 
 def test_other_kinds_of_queues(client: Client) -> None:

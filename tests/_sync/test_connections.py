@@ -295,6 +295,14 @@ def test_a_pool_that_is_busy_is_told(db: Database, axe: Axe) -> None:
             Client(pool).queue("orders").send(1)
 
 
+def undone(client: Client, beside: Callable[[], Background]) -> None:
+    """A transaction that waits for others to come to an end, and is rolled back."""
+    with client.transaction():
+        client.queue("orders").send("undone")
+        beside().join()
+        raise ZeroDivisionError
+
+
 def test_transactions_of_two_tasks_do_not_mix(db: Database, axe: Axe) -> None:
     with pool_of(db.dsn, 2) as pool:
         client = Client(pool)
@@ -302,19 +310,53 @@ def test_transactions_of_two_tasks_do_not_mix(db: Database, axe: Axe) -> None:
         def elsewhere() -> None:
             client.queue("orders").send("elsewhere")
 
-        with client.transaction():
-            client.queue("orders").send("here")
-        other = Background(elsewhere)
-        other.join()
         with pytest.raises(ZeroDivisionError):
-            fail_beside(client)
-    assert axe.ask("select count(*) from pgmq.q_orders") == 2
+            undone(client, lambda: Background(elsewhere, own_context=True))
+    assert axe.ask("select message #>> '{}' from pgmq.q_orders") == "elsewhere"
 
 
-def fail_beside(client: Client) -> None:
-    with client.transaction():
-        client.queue("orders").send("here")
-        raise ZeroDivisionError
+def test_what_a_transaction_started_and_outlives_it_is_not_drawn_into_the_next(
+    db: Database, axe: Axe
+) -> None:
+    ended = False
+    with pool_of(db.dsn, 2) as pool:
+        client = Client(pool)
+
+        def later() -> None:
+            while not ended:
+                sleep(0.01)
+            client.queue("orders").send("later")
+
+        with client.transaction():
+            other = Background(later)
+            with client.transaction():
+                client.queue("orders").send("first")
+
+        def begun() -> Background:
+            nonlocal ended
+            ended = True
+            return other
+
+        with pytest.raises(ZeroDivisionError):
+            undone(client, begun)
+    assert (
+        axe.ask("select string_agg(message #>> '{}', ' ' order by msg_id) from pgmq.q_orders")
+        == "first later"
+    )
+
+
+def test_a_pools_connection_that_has_been_notified(db: Database, axe: Axe) -> None:
+    """What the server said unasked is no lost connection, nor the begin of a transaction."""
+    with pool_of(db.dsn, 1, timeout=5) as pool:
+        with pool.connection() as conn:
+            conn.execute("listen here")
+        orders = Client(pool).queue("orders")
+        for turn in range(1, 4):
+            axe.ask("select 1 from pg_notify('here', '')")
+            assert orders.send(turn) == turn
+        with pool.connection() as conn:
+            assert not conn.autocommit
+    assert axe.ask("select count(*) from pgmq.q_orders") == 3
 
 
 def test_others_wait_while_the_one_connection_has_a_transaction(db: Database, axe: Axe) -> None:
@@ -384,6 +426,23 @@ def test_a_queue_that_is_compiled_no_more_is_called_by_name(client: Client, db: 
     orders.send(1)
     db.connect().execute("select pgqueue.decompile('orders')")
     assert orders.send(2) == 2
+
+
+def test_to_several_queues_of_which_one_is_compiled_no_more(client: Client, db: Database) -> None:
+    client.create("orders")
+    client.create("bills")
+    messages = [client.queue(name).outgoing(1) for name in ("orders", "bills", "orders")]
+    assert client.send_all(messages) == [1, 1, 2]
+    db.connect().execute("select pgqueue.decompile('orders')")
+    assert client.send_all(messages) == [3, 2, 4]
+    db.connect().execute("select pgqueue.decompile('bills')")
+    with pytest.raises(Conflict, match="run the transaction again"):
+        with client.transaction():
+            client.send_all(messages)
+    client.drop_queue("bills")
+    with pytest.raises(NoSuchQueue, match='"bills" does not exist'):
+        client.send_all(messages)
+    assert (client.queue("orders").metrics()).queue_length == 4
 
 
 def test_in_a_transaction_that_is_a_conflict(client: Client, db: Database) -> None:

@@ -86,6 +86,15 @@ def test_a_queue_is_shown_with_all_that_is_known(run: Run, db: Database) -> None
     assert lines["topics"].strip() == "logs.#"
 
 
+def test_names_are_folded_as_postgres_folds_them(run: Run) -> None:
+    """Python's own lower case of İ has two characters."""
+    run("queue", "create", "İstanbul")
+    for name in ("İstanbul", "istanbul"):
+        (shown,) = run("queue", "show", name, "--json").rows
+        assert shown["queue_length"] == 0
+        run("doctor", "--queue", name)
+
+
 def test_purging_counts(run: Run) -> None:
     run("queue", "create", "orders")
     run("send", "orders", "-", stdin="1\n2\n3\n")
