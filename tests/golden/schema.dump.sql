@@ -728,8 +728,8 @@ ALTER FUNCTION pgmq.metrics(queue_name text) OWNER TO app_owner;
 CREATE FUNCTION pgmq.metrics_all() RETURNS SETOF pgmq.metrics_result
     LANGUAGE plpgsql
     AS $$
--- Of every queue that can be counted without running its owner's code as whoever calls this: as a view in the place of a
--- table would, policies on its rows, and columns of a type of the owner's. On a standby nobody can read an unlogged one.
+-- Leaves out queues whose count might run their owner's code with the caller's rights: a view in the place of the table, row
+-- policies, columns of the owner's own types. On a standby also unlogged queues, which nobody can read there.
 declare
     v_queue record;
 begin
@@ -1112,7 +1112,7 @@ begin
         end if;
     end;
 
-    -- none, where a trigger of the user's keeps the message out
+    -- null where a trigger of the user's keeps the message out
     if v_msg_id is not null then
         return next v_msg_id;
     end if;
@@ -1161,7 +1161,7 @@ begin
         end if;
     end;
 
-    -- none, where a trigger of the user's keeps the message out
+    -- null where a trigger of the user's keeps the message out
     if v_msg_id is not null then
         return next v_msg_id;
     end if;
@@ -1207,7 +1207,7 @@ begin
         end if;
     end;
 
-    -- none, where a trigger of the user's keeps the message out
+    -- null where a trigger of the user's keeps the message out
     if v_msg_id is not null then
         return next v_msg_id;
     end if;
@@ -1259,7 +1259,7 @@ begin
         execute format('select pgqueue.%I($1, $2)', lower(queue_name) || '$lower_floor')
         using '{}'::bigint[], delay;
     end if;
-    -- none, where a trigger of the user's keeps the message out
+    -- null where a trigger of the user's keeps the message out
     if v_msg_id is not null then
         return next v_msg_id;
     end if;
@@ -1308,7 +1308,7 @@ begin
         end if;
     end;
 
-    -- none, where a trigger of the user's keeps the message out
+    -- null where a trigger of the user's keeps the message out
     if v_msg_id is not null then
         return next v_msg_id;
     end if;
@@ -1360,7 +1360,7 @@ begin
         execute format('select pgqueue.%I($1, $2)', lower(queue_name) || '$lower_floor')
         using '{}'::bigint[], delay;
     end if;
-    -- none, where a trigger of the user's keeps the message out
+    -- null where a trigger of the user's keeps the message out
     if v_msg_id is not null then
         return next v_msg_id;
     end if;
@@ -2004,7 +2004,7 @@ CREATE FUNCTION pgqueue._archive(p_queue_name text, p_msg_ids bigint[]) RETURNS 
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     AS $_$
--- archive for a queue that is not compiled, and for names that are no queue's.
+-- Generic form of archive, for queues without compiled functions; an unknown queue raises 42P01.
 declare
     v_name text := pgqueue._existing_name(p_queue_name);
 begin
@@ -2226,7 +2226,8 @@ CREATE FUNCTION pgqueue._claim(p_queue_name text, p_vt integer, p_qty integer, p
     SET enable_mergejoin TO 'off'
     SET enable_material TO 'off'
     AS $_$
--- read and pop for a queue that is not compiled, and for names that are no queue's. As the compiled due, without a floor.
+-- Generic form of read and pop, for queues without compiled functions; an unknown queue raises 42P01. As the compiled
+-- due, but without a floor.
 declare
     v_name text := pgqueue._existing_name(p_queue_name);
     v_ts timestamptz := clock_timestamp();
@@ -2337,9 +2338,9 @@ ALTER FUNCTION pgqueue._claim(p_queue_name text, p_vt integer, p_qty integer, p_
 CREATE FUNCTION pgqueue._claim_grouped(p_queue_name text, p_vt integer, p_qty integer, p_way text) RETURNS SETOF pgmq.message_record
     LANGUAGE plpgsql
     AS $_$
--- Grouped reads of a queue without our index over groups, and for names that are no queue's: they look at the whole
--- queue. p_way: head (one message a group), rr (in turns), batch (as many as possible of the earliest group). Only the
--- heads of groups that are taken get locked: another reader goes past them, and waits for none.
+-- Generic form of grouped reads, for queues without our index over groups: looks at the whole queue; an unknown one raises
+-- 42P01. p_way: head (one message a group), rr (in turns), batch (as many as possible of the earliest group). Only the heads
+-- of the groups taken are locked: other readers skip those, and wait for none.
 declare
     v_table text := 'q_' || pgqueue._existing_name(p_queue_name);
     v_ts timestamptz := clock_timestamp();
@@ -2474,10 +2475,10 @@ CREATE FUNCTION pgqueue._compile(p_name text, p_force boolean) RETURNS boolean
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET check_function_bodies TO 'off'
     AS $_$
--- Makes the compiled functions of a queue. What it makes depends on the catalogue and the policies alone; functions that
--- are as they should be are left alone unless forced. Says whether the queue is compiled now.
--- Not validated, which would cost more than the rest: a test compiles and checks them all.
--- Replaced, never dropped and made again, and under the queue's lock: callers go on, compilers wait for each other.
+-- Makes the compiled functions of a queue, from the catalogue and the policies alone; those that are as they should be are
+-- left alone unless p_force. Says whether the queue is compiled now. Bodies are not checked (check_function_bodies): that
+-- would cost more than the rest, and a test checks them all. Functions are replaced, never dropped, under the queue's lock:
+-- callers go on, compilers wait for each other.
 declare
     v_name text := lower(p_name);
     v_text record;
@@ -2530,7 +2531,7 @@ CREATE FUNCTION pgqueue._compile_all() RETURNS bigint
 declare
     v_compiled bigint;
 begin
-    -- In the order of their names, as whoever locks many.
+    -- In the order of their names, as everybody who locks many queues: no deadlock.
     select count(*) filter (where pgqueue._compile(m.queue_name, true)) into v_compiled
     from (select n.queue_name from pgmq.meta n order by n.queue_name) m;
     perform pgqueue._write_direct_calls();
@@ -2611,9 +2612,9 @@ set jit = off
 set plan_cache_mode = force_generic_plan
 as $body$
 -- Where live rows begin in the two indexes, so that reads need not walk dead rows while an old snapshot keeps them. Looked up
--- anew if it is this read's turn: once a second from the start, else from the last floor on. Kept in sequences: shared by all
--- sessions, and no rollback touches them. v_full: this is the look from the start, or there is no floor. What needs no table
--- of the queue's is done in functions that all queues share.
+-- anew if it is this read's turn: once a second from the start (a full walk), else from the last floor on. Kept in sequences:
+-- all sessions share them, and no rollback touches them. v_full: this was a full walk, or the floor is not in use. Shared work
+-- is in _floor and _move_floor.
 declare
     v_turn boolean;
     v_walk bigint;
@@ -2655,8 +2656,8 @@ create or replace function pgqueue.%6$I(v_msg_ids bigint[], v_vt timestamptz)
 returns void
 language plpgsql volatile parallel unsafe
 as $body$
--- Messages made visible by set_vt, or leased for no time, must not lie below the floor until the next walk: the floor of
--- ready messages if v_vt makes them ready, else that of waiting ones.
+-- Lowers the floor to messages that set_vt made visible, or that were leased for no time, so that reads find them before the
+-- next full walk: the floor of ready messages if v_vt makes them ready, and that of waiting ones.
 declare
     v_msg_id bigint;
 begin
@@ -2685,10 +2686,10 @@ set enable_hashjoin = off
 set enable_mergejoin = off
 set enable_material = off
 as $body$
--- The messages that a read gives, locked, when looking at ready ones is not enough: its turn to move the floor, leases that
--- have ended or delays that are over, messages below the floor. The first 32 + qty due ones, longest due first,
--- are merged with the ready ones by id as long as that is all of them; they are never rewritten. A read that finds nothing
--- has looked everywhere, at what another may hold too: what lies below the floor comes now, not in a second.
+-- Locks the messages for a read for which ready ones may not be enough: it is its turn to move the floor, or leases have ended,
+-- delays are over, or messages lie below the floor. Up to 32 + qty due ones are merged with the ready ones by id; if there are
+-- more, the longest due come first (_due_keys). They are not rewritten for that. Before it finds nothing it has looked from the
+-- start, and at what others may hold: what lies below the floor comes now, not in a second.
 declare
     v_from bigint;
     v_since timestamptz;
@@ -3569,11 +3570,11 @@ set enable_hashagg = off
 set jit = off
 set plan_cache_mode = force_generic_plan
 as $body$
--- Locks the heads of up to v_qty free groups that no other reader holds, those of v_taken left out. First some 400 visible
--- messages in the order of their ids, each asked whether it is its group's head: ready ones, and the heads of the groups in
--- which a message is longest due. If those give too few, up to 700 groups from a random place on, along the index over
--- groups, and around; with v_full all groups, before it is said that none is free. One time in 16 a shorter such walk comes
--- first: a group whose due messages others outnumber is not passed over for ever.
+-- Locks and gives the heads of up to v_qty free groups, but those of v_taken. First some 400 visible messages in the order of
+-- their ids, each asked whether it is its group's head: ready ones, and the heads of the groups whose messages are longest due.
+-- If those give too few, a walk along the index over groups: 700 of them from a random place, then from the start; with v_full
+-- all, before it says that none is free. One call in 16 walks 300 of each first: so no group waits for ever behind groups that
+-- have more due messages.
 declare
     v_random bigint := hashtextextended(v_ts::text, 0);
     v_start bigint := -9223372036854775808;
@@ -3709,7 +3710,7 @@ set jit = off
 set plan_cache_mode = force_generic_plan
 as $body$
 -- Leases up to qty visible messages, as many as possible of the earliest free group, then of the next. Heads are locked few
--- at a time, half as many as the groups so far let expect, so that hardly a group is kept from others without need.
+-- at a time, half as many as the size of the groups so far suggests: hardly a group is kept from other readers without need.
 declare
     p_qty alias for $2;
     v_ts timestamptz := clock_timestamp();
@@ -3935,7 +3936,7 @@ ALTER FUNCTION pgqueue._compiled_texts(p_grouped boolean, p_by_id boolean) OWNER
 CREATE FUNCTION pgqueue._create(p_queue_name text, p_unlogged boolean) RETURNS void
     LANGUAGE plpgsql
     AS $_$
--- Makes a queue, or what is missing of one that is there; says nothing where nothing is.
+-- Makes a queue, or what is missing of one that is there; where nothing is missing, that is no error.
 declare
     v_name text := pgqueue._check_name(p_queue_name);
 begin
@@ -4016,7 +4017,7 @@ CREATE FUNCTION pgqueue._delete(p_queue_name text, p_msg_ids bigint[]) RETURNS S
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     AS $_$
--- delete for a queue that is not compiled, and for names that are no queue's.
+-- Generic form of delete, for queues without compiled functions; an unknown queue raises 42P01.
 begin
     return query execute format($sql$
         delete from pgmq.%1$I m
@@ -4064,8 +4065,8 @@ ALTER FUNCTION pgqueue._deliver(p_routing_key text, p_msgs jsonb[], p_headers js
 CREATE FUNCTION pgqueue._direct_calls(p_names text[], p_first integer, p_indent text) RETURNS text
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
     AS $$
--- A tree of choices by v_place, which is p_first for the first of the names. In place of a call it has the name, a line
--- of its own: @orders.
+-- Builds a binary decision tree over v_place; each leaf is a line @name, replaced later by the call. p_first: the v_place of
+-- the first name.
 declare
     v_half integer := cardinality(p_names) / 2;
 begin
@@ -4150,7 +4151,8 @@ begin
     else
         v_oldest_kept := (v_newest::timestamptz - pgqueue._span(v_cut.retention))::text;
     end if;
-    -- The partition that holds the oldest value kept stays, with all that begin later: names' ends rise with their bounds.
+    -- The partition that holds the oldest value kept stays, and so do later ones: the numbers in their names rise with their
+    -- bounds.
     for v_name in
         select c.relname::text
         from pg_catalog.pg_inherits i
@@ -4248,8 +4250,8 @@ ALTER FUNCTION pgqueue._estimated_rows(p_relation regclass) OWNER TO app_owner;
 CREATE FUNCTION pgqueue._existing_name(p_queue_name text) RETURNS text
     LANGUAGE plpgsql STABLE PARALLEL SAFE
     AS $$
--- The queue's name in lower case, once it is sure that there is such a queue: a table, never a view. Where it is just being
--- dropped, pg_relation_is_updatable waits, and finds nothing.
+-- Lower-cased name of an existing queue, or 42P01. Only tables count. Waits for a concurrent drop (pg_relation_is_updatable
+-- does).
 declare
     v_name text := lower(p_queue_name);
 begin
@@ -4375,10 +4377,10 @@ ALTER FUNCTION pgqueue._fire_triggers(p_name text) OWNER TO app_owner;
 CREATE FUNCTION pgqueue._floor(p_relation regclass, p_ids regclass, p_vts regclass, p_walk regclass, p_ts timestamp with time zone, p_qty integer, OUT from_id bigint, OUT since timestamp with time zone, OUT is_full boolean, OUT is_turn boolean, OUT walk bigint, OUT is_clean boolean) RETURNS record
     LANGUAGE plpgsql
     AS $$
--- Where live rows of a queue begin in its two indexes, as far as its sequences know; the start where the floor is not in use.
--- Also whether it is this read's turn to look anew, from there on: from the start once a second. Such a read claims the full
--- walk, and walk is then its own; null where the floor is not in use, which is_full says too. is_clean says that its
--- transaction has not written: asked here, since moving a sequence is writing too.
+-- The floor of a queue as its sequences have it, and whether it is this read's turn to look it up anew. is_full: the look is a
+-- full walk, from the start, once a second; who takes it sets the sequence walk, so that no other does, and gets that value as
+-- walk. Where the floor is not in use walk is null, and is_full is true. is_clean: the transaction has not written; asked
+-- here, since moving a sequence is writing too.
 begin
     is_clean := pg_current_xact_id_if_assigned() is null;
     walk := pg_sequence_last_value(p_walk);
@@ -4457,8 +4459,8 @@ CREATE FUNCTION pgqueue._guard_rows() RETURNS trigger
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
--- All may write pgqueue.partitioning and pgqueue.tick, each role its own rows: others are passed over, and none is made or
--- changed into another's. Not by row security: pg_dump refuses to run as a role that it binds, whatever else that may read.
+-- All may write pgqueue.partitioning and pgqueue.tick, but each role its own rows only: an update or delete skips the rows of
+-- others, and making such a row raises. Not by row security: pg_dump refuses to run as a role that is subject to it.
 declare
     v_old text := coalesce(to_jsonb(old) ->> 'table_name', 'q_' || (to_jsonb(old) ->> 'queue_name'));
     v_new text := coalesce(to_jsonb(new) ->> 'table_name', 'q_' || (to_jsonb(new) ->> 'queue_name'));
@@ -4520,7 +4522,7 @@ ALTER FUNCTION pgqueue._has_fifo_index(p_name text) OWNER TO app_owner;
 CREATE FUNCTION pgqueue._has_index(p_index text, p_table text) RETURNS boolean
     LANGUAGE plpgsql STABLE PARALLEL SAFE
     AS $$
--- Whether a table has that index of ours. Where something else has its name, as the table of a queue may, none can be made.
+-- Whether a table has that index of ours; raises where something else has its name, as the table of a queue may.
 declare
     v_class record;
 begin
@@ -4549,7 +4551,7 @@ ALTER FUNCTION pgqueue._has_index(p_index text, p_table text) OWNER TO app_owner
 CREATE FUNCTION pgqueue._has_table(p_prefix text, p_name text) RETURNS boolean
     LANGUAGE plpgsql STABLE PARALLEL SAFE
     AS $$
--- Whether that table of a queue is there, and is one that a queue can use. Asks the catalogue itself: a cache could
+-- Whether that table of a queue is there; raises where something else has its name. Asks the catalogue itself: a cache could
 -- hold what was true before the queue's lock was waited for.
 declare
     v_class record;
@@ -4586,9 +4588,9 @@ CREATE FUNCTION pgqueue._identify_rows() RETURNS void
     LANGUAGE plpgsql
     SET lock_timeout TO '300ms'
     AS $$
--- Gives pgmq's own tables, which have no primary keys, a replica identity: nobody may change the rows of one without that a
--- publication holds, as one of all tables does, and every send to a queue that notifies would fail. What somebody has
--- chosen for such a table stays. For the installation's owner, at the end of what it does: the lock is the strongest there is.
+-- Gives pgmq's own tables, which have no primary keys, a replica identity. Without one, no row of a table that a publication
+-- holds may be changed (one for all tables holds them), and every send to a queue that notifies would fail. What somebody has
+-- chosen for a table stays. For the installation's owner, as the last step: the lock is the strongest there is.
 declare
     v_table name;
     v_key name;
@@ -4716,7 +4718,7 @@ ALTER FUNCTION pgqueue._last_id(p_table text) OWNER TO app_owner;
 CREATE FUNCTION pgqueue._leave_partman(p_tables text[]) RETURNS void
     LANGUAGE plpgsql
     AS $_$
--- pg_partman may keep up the tables of a queue that came from pgmq: once they are dropped it would look for them in vain.
+-- Tells pg_partman, which may keep up the tables of a queue that came from pgmq, that these go: it would fail without them.
 declare
     v_schema name;
     v_kept_up text[] := array(
@@ -4785,8 +4787,8 @@ CREATE FUNCTION pgqueue._maintain(p_table text, p_wait_ms integer) RETURNS TABLE
     SET lock_timeout TO '2s'
     SET "DateStyle" TO 'ISO'
     AS $$
--- Upkeep of one partitioned table. What goes wrong is told, and stops no other table's upkeep. Once it holds the queue it
--- waits for a lock for less than deadlock_timeout, a second: of a deadlock it is this that gives up, never the caller.
+-- Upkeep of one partitioned table. An error is given as problem, and stops no other table's upkeep. Once it has the queue's
+-- lock it waits for others for less than deadlock_timeout, a second: in a deadlock it is this that gives up, not a reader.
 begin
     perform set_config('lock_timeout', p_wait_ms::text, true);
     perform pgqueue._lock_queue(substr(p_table, 3));
@@ -5062,8 +5064,8 @@ begin
         into v_result
         using p_queue_name, p_spill, v_archived;
     end if;
-    -- After the table, so that the table is locked first. By its function: to plan a scan of the sequence takes half as long
-    -- as the rest.
+    -- After the count, so that the table is locked before its sequence. Not by a scan of the sequence: to plan that takes half
+    -- as long as the rest.
     v_sequence := pg_get_serial_sequence(format('pgmq.%I', 'q_' || p_name), 'msg_id');
     if not has_sequence_privilege(v_sequence, 'select') then
         raise insufficient_privilege using message = 'permission denied for sequence ' || (
@@ -5085,9 +5087,8 @@ ALTER FUNCTION pgqueue._metrics(p_queue_name text, p_name text, p_spill regclass
 CREATE FUNCTION pgqueue._move_floor(p_relation regclass, p_ids regclass, p_vts regclass, p_walk regclass, p_ts timestamp with time zone, p_own_walk bigint, p_clean boolean, p_msg_id bigint, p_vt timestamp with time zone, OUT from_id bigint, OUT since timestamp with time zone) RETURNS record
     LANGUAGE plpgsql
     AS $$
--- Moves a queue's floor to the lowest ready row and the lowest waiting one that a look has found, locked or not, and says where
--- it is now. Nothing that is leased or delayed from now on, for a second or more, is due before the moment that stands for no
--- waiting row.
+-- Sets the floor to the lowest ready id and waiting vt found, locked or not; with no waiting row, to now + 0.9 s. Then says
+-- where it is now. p_own_walk and p_clean: what _floor gave as walk and is_clean.
 declare
     v_floor bigint := pg_sequence_last_value(p_ids);
     v_floor_us bigint := coalesce(pg_sequence_last_value(p_vts), 0);
@@ -5207,7 +5208,7 @@ ALTER FUNCTION pgqueue._move_spill(p_table text, OUT moved bigint, OUT problem t
 CREATE FUNCTION pgqueue._newest_value(p_table text) RETURNS text
     LANGUAGE plpgsql
     AS $$
--- Where a partitioned table has got to: the last id handed out by its queue, or the time.
+-- The newest value of a partitioned table's control column: the last id that its queue handed out, or the time now.
 declare
     v_sequence text := pg_get_serial_sequence(format('pgmq.%I', 'q_' || substr(p_table, 3)), 'msg_id');
 begin
@@ -5260,7 +5261,7 @@ ALTER FUNCTION pgqueue._object_name(p_prefix text, p_name text, p_suffix text) O
 CREATE FUNCTION pgqueue._partition_bounds(p_table text, p_value text, p_ahead integer) RETURNS TABLE(suffix text, lower text, upper text)
     LANGUAGE plpgsql STABLE PARALLEL SAFE
     AS $_$
--- The partition of a table that holds a value of its control column, and so many after it: names' ends and bounds.
+-- The partition that holds a value of the table's control column, and p_ahead after it: the ends of their names, and bounds.
 declare
     v_cut pgqueue.partitioning;
     v_span interval;
@@ -5404,7 +5405,7 @@ ALTER FUNCTION pgqueue._record_partitioning(p_table text, p_control text, p_span
 CREATE FUNCTION pgqueue._register(p_queue_name text) RETURNS void
     LANGUAGE plpgsql
     AS $$
--- Enters a queue whose tables are there, as what they are, and compiles it.
+-- Enters a queue into pgmq.meta, as its tables are (partitioned, unlogged), and compiles it.
 begin
     insert into pgmq.meta (queue_name, is_partitioned, is_unlogged)
     select p_queue_name, c.relkind = 'p', c.relpersistence = 'u'
@@ -5444,7 +5445,7 @@ ALTER FUNCTION pgqueue._registered(p_queue_name text) OWNER TO app_owner;
 CREATE FUNCTION pgqueue._send_batch(p_queue_name text, p_msgs jsonb[], p_headers jsonb[], p_delay timestamp with time zone) RETURNS SETOF bigint
     LANGUAGE plpgsql
     AS $_$
--- send_batch for a queue that is not compiled, and for names that are no queue's.
+-- Generic form of send_batch, for queues without compiled functions; an unknown queue raises 42P01.
 declare
     v_name text;
 begin
@@ -5471,7 +5472,7 @@ CREATE FUNCTION pgqueue._set_vt(p_queue_name text, p_msg_ids bigint[], p_vt time
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     AS $_$
--- set_vt for a queue that is not compiled, and for names that are no queue's.
+-- Generic form of set_vt, for queues without compiled functions; an unknown queue raises 42P01.
 begin
     return query execute format($sql$
         update pgmq.%1$I m
@@ -5493,9 +5494,9 @@ ALTER FUNCTION pgqueue._set_vt(p_queue_name text, p_msg_ids bigint[], p_vt times
 CREATE FUNCTION pgqueue._settle_partition(p_partition text, p_table text) RETURNS void
     LANGUAGE plpgsql
     AS $$
--- A partition belongs to the owner of its table, whoever made it: else that role could not drop it when it is past its
--- retention. And it tells publications of its rows what the table does, or else the newest partition: such a table has no
--- primary key, and one piece without a replica identity would stop every read.
+-- Gives a new partition the owner of its table, whoever made it: else that role could not drop it when it is past its
+-- retention. And the replica identity of the table, or else of the newest partition: there is no primary key, and where one
+-- partition lacked what the publication needs, every read would fail.
 declare
     v_table regclass;
     v_owner regrole;
@@ -5835,8 +5836,8 @@ CREATE FUNCTION pgqueue.maintain() RETURNS TABLE(table_name text, partitions_mad
 -- the installation's owner is told.
 declare
     v_table record;
-    -- Milliseconds to wait for a lock. What is done for one table is held to the end: the next ones must not keep others
-    -- waiting for it for as long as deadlock_timeout, a second, after which the server would end them, not this.
+    -- Milliseconds to wait for a lock. The locks on a table are held to the end, so the next tables may wait only briefly: who
+    -- waits for this for deadlock_timeout, a second, may be ended by the server as part of a deadlock.
     v_wait integer := 2000;
 begin
     perform 'pgmq.meta'::regclass;
@@ -6010,10 +6011,10 @@ CREATE FUNCTION pgqueue."orders$due"(v_ts timestamp with time zone, v_until time
     SET enable_mergejoin TO 'off'
     SET enable_material TO 'off'
     AS $_$
--- The messages that a read gives, locked, when looking at ready ones is not enough: its turn to move the floor, leases that
--- have ended or delays that are over, messages below the floor. The first 32 + qty due ones, longest due first,
--- are merged with the ready ones by id as long as that is all of them; they are never rewritten. A read that finds nothing
--- has looked everywhere, at what another may hold too: what lies below the floor comes now, not in a second.
+-- Locks the messages for a read for which ready ones may not be enough: it is its turn to move the floor, or leases have ended,
+-- delays are over, or messages lie below the floor. Up to 32 + qty due ones are merged with the ready ones by id; if there are
+-- more, the longest due come first (_due_keys). They are not rewritten for that. Before it finds nothing it has looked from the
+-- start, and at what others may hold: what lies below the floor comes now, not in a second.
 declare
     v_from bigint;
     v_since timestamptz;
@@ -6213,9 +6214,9 @@ CREATE FUNCTION pgqueue."orders$floor"(v_ts timestamp with time zone, v_qty inte
     SET plan_cache_mode TO 'force_generic_plan'
     AS $_$
 -- Where live rows begin in the two indexes, so that reads need not walk dead rows while an old snapshot keeps them. Looked up
--- anew if it is this read's turn: once a second from the start, else from the last floor on. Kept in sequences: shared by all
--- sessions, and no rollback touches them. v_full: this is the look from the start, or there is no floor. What needs no table
--- of the queue's is done in functions that all queues share.
+-- anew if it is this read's turn: once a second from the start (a full walk), else from the last floor on. Kept in sequences:
+-- all sessions share them, and no rollback touches them. v_full: this was a full walk, or the floor is not in use. Shared work
+-- is in _floor and _move_floor.
 declare
     v_turn boolean;
     v_walk bigint;
@@ -6378,11 +6379,11 @@ CREATE FUNCTION pgqueue."orders$heads"(v_ts timestamp with time zone, v_qty inte
     SET jit TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
     AS $_$
--- Locks the heads of up to v_qty free groups that no other reader holds, those of v_taken left out. First some 400 visible
--- messages in the order of their ids, each asked whether it is its group's head: ready ones, and the heads of the groups in
--- which a message is longest due. If those give too few, up to 700 groups from a random place on, along the index over
--- groups, and around; with v_full all groups, before it is said that none is free. One time in 16 a shorter such walk comes
--- first: a group whose due messages others outnumber is not passed over for ever.
+-- Locks and gives the heads of up to v_qty free groups, but those of v_taken. First some 400 visible messages in the order of
+-- their ids, each asked whether it is its group's head: ready ones, and the heads of the groups whose messages are longest due.
+-- If those give too few, a walk along the index over groups: 700 of them from a random place, then from the start; with v_full
+-- all, before it says that none is free. One call in 16 walks 300 of each first: so no group waits for ever behind groups that
+-- have more due messages.
 declare
     v_random bigint := hashtextextended(v_ts::text, 0);
     v_start bigint := -9223372036854775808;
@@ -6514,8 +6515,8 @@ ALTER FUNCTION pgqueue."orders$heads"(v_ts timestamp with time zone, v_qty integ
 CREATE FUNCTION pgqueue."orders$lower_floor"(v_msg_ids bigint[], v_vt timestamp with time zone) RETURNS void
     LANGUAGE plpgsql
     AS $_$
--- Messages made visible by set_vt, or leased for no time, must not lie below the floor until the next walk: the floor of
--- ready messages if v_vt makes them ready, else that of waiting ones.
+-- Lowers the floor to messages that set_vt made visible, or that were leased for no time, so that reads find them before the
+-- next full walk: the floor of ready messages if v_vt makes them ready, and that of waiting ones.
 declare
     v_msg_id bigint;
 begin
@@ -6724,7 +6725,7 @@ CREATE FUNCTION pgqueue."orders$read_grouped"(vt integer, qty integer) RETURNS S
     SET plan_cache_mode TO 'force_generic_plan'
     AS $_$
 -- Leases up to qty visible messages, as many as possible of the earliest free group, then of the next. Heads are locked few
--- at a time, half as many as the groups so far let expect, so that hardly a group is kept from others without need.
+-- at a time, half as many as the size of the groups so far suggests: hardly a group is kept from other readers without need.
 declare
     p_qty alias for $2;
     v_ts timestamptz := clock_timestamp();
