@@ -1641,12 +1641,12 @@ returns bigint[]
 language plpgsql volatile parallel unsafe
 set enable_seqscan = off
 set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
 set enable_hashjoin = off
 set enable_mergejoin = off
 set enable_material = off
 set enable_hashagg = off
-set jit = off
-set plan_cache_mode = force_generic_plan
 as $body$
 -- The visible heads of up to v_most groups: a walk along the index over groups, from a hash on.
 begin
@@ -1684,12 +1684,12 @@ returns bigint[]
 language plpgsql volatile parallel unsafe
 set enable_seqscan = off
 set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
 set enable_hashjoin = off
 set enable_mergejoin = off
 set enable_material = off
 set enable_hashagg = off
-set jit = off
-set plan_cache_mode = force_generic_plan
 as $body$
 -- Locks and gives the heads of up to v_qty free groups, but those of v_taken. First some 400 visible messages in the order of
 -- their ids, each asked whether it is its group's head: ready ones, and the heads of the groups whose messages are longest due.
@@ -1823,12 +1823,12 @@ returns setof pgmq.message_record
 language plpgsql volatile parallel unsafe
 set enable_seqscan = off
 set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
 set enable_hashjoin = off
 set enable_mergejoin = off
 set enable_material = off
 set enable_hashagg = off
-set jit = off
-set plan_cache_mode = force_generic_plan
 as $body$
 -- Leases up to qty visible messages, as many as possible of the earliest free group, then of the next. Heads are locked few
 -- at a time, half as many as the size of the groups so far suggests: hardly a group is kept from other readers without need.
@@ -1912,12 +1912,12 @@ returns setof pgmq.message_record
 language plpgsql volatile parallel unsafe
 set enable_seqscan = off
 set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
 set enable_hashjoin = off
 set enable_mergejoin = off
 set enable_material = off
 set enable_hashagg = off
-set jit = off
-set plan_cache_mode = force_generic_plan
 as $body$
 -- Leases up to qty visible messages of free groups in turns: the first of each group, then the second of each ...
 declare
@@ -1992,12 +1992,12 @@ returns setof pgmq.message_record
 language plpgsql volatile parallel unsafe
 set enable_seqscan = off
 set enable_bitmapscan = off
+set jit = off
+set plan_cache_mode = force_generic_plan
 set enable_hashjoin = off
 set enable_mergejoin = off
 set enable_material = off
 set enable_hashagg = off
-set jit = off
-set plan_cache_mode = force_generic_plan
 as $body$
 -- Leases the heads of up to qty free groups.
 declare
@@ -3567,7 +3567,10 @@ as $$
 -- with pgmq. leading_partition: how many partitions are made ahead.
 declare
     v_name text := lower(table_name);
-    v_control text := pgqueue._check_partitioning(partition_interval, retention_interval, leading_partition);
+    v_control text := case pgqueue._check_partitioning(partition_interval, retention_interval, leading_partition)
+        when 'msg_id' then 'msg_id'
+        else 'archived_at'
+    end;
     v_old text := pgqueue._object_name('a_', lower(table_name), '_old');
     v_old_index text := pgqueue._object_name('archived_at_idx_', lower(table_name), '_old');
 begin
@@ -3589,35 +3592,19 @@ begin
     execute format(
         'alter index if exists pgmq.%I rename to %I', pgqueue._object_name('archived_at_idx_', v_name, ''), v_old_index
     );
-    if v_control = 'msg_id' then
-        execute format($ddl$
-            create table pgmq.%2$I (
-                msg_id bigint not null,
-                read_ct integer not null default 0,
-                enqueued_at timestamptz not null default now(),
-                last_read_at timestamptz,
-                archived_at timestamptz not null default now(),
-                vt timestamptz not null,
-                message jsonb,
-                headers jsonb
-            ) partition by range (msg_id)
-        $ddl$, 'q_' || v_name, 'a_' || v_name);
-        perform pgqueue._record_partitioning('a_' || v_name, 'msg_id', partition_interval, retention_interval, leading_partition);
-    else
-        execute format($ddl$
-            create table pgmq.%2$I (
-                msg_id bigint not null,
-                read_ct integer not null default 0,
-                enqueued_at timestamptz not null default now(),
-                last_read_at timestamptz,
-                archived_at timestamptz not null default now(),
-                vt timestamptz not null,
-                message jsonb,
-                headers jsonb
-            ) partition by range (archived_at)
-        $ddl$, 'q_' || v_name, 'a_' || v_name);
-        perform pgqueue._record_partitioning('a_' || v_name, 'archived_at', partition_interval, retention_interval, leading_partition);
-    end if;
+    execute format($ddl$
+        create table pgmq.%2$I (
+            msg_id bigint not null,
+            read_ct integer not null default 0,
+            enqueued_at timestamptz not null default now(),
+            last_read_at timestamptz,
+            archived_at timestamptz not null default now(),
+            vt timestamptz not null,
+            message jsonb,
+            headers jsonb
+        ) partition by range (%3$I)
+    $ddl$, 'q_' || v_name, 'a_' || v_name, v_control);
+    perform pgqueue._record_partitioning('a_' || v_name, v_control, partition_interval, retention_interval, leading_partition);
     perform pgqueue._make_indexes(v_name);
 end
 $$;
@@ -3704,55 +3691,29 @@ begin
         raise duplicate_table
             using message = format('pgmq.%I is there already: a partitioned queue needs that name', 'a_' || v_name);
     end if;
-    if v_control = 'msg_id' then
-        execute format($ddl$
-            create table pgmq.%1$I (
-                msg_id bigint generated by default as identity,
-                read_ct integer not null default 0,
-                enqueued_at timestamptz not null default now(),
-                last_read_at timestamptz,
-                vt timestamptz not null,
-                message jsonb,
-                headers jsonb
-            ) partition by range (msg_id)
-        $ddl$, 'q_' || v_name);
-        execute format($ddl$
-            create table pgmq.%2$I (
-                msg_id bigint not null,
-                read_ct integer not null default 0,
-                enqueued_at timestamptz not null default now(),
-                last_read_at timestamptz,
-                archived_at timestamptz not null default now(),
-                vt timestamptz not null,
-                message jsonb,
-                headers jsonb
-            ) partition by range (msg_id)
-        $ddl$, 'q_' || v_name, 'a_' || v_name);
-    else
-        execute format($ddl$
-            create table pgmq.%1$I (
-                msg_id bigint generated by default as identity,
-                read_ct integer not null default 0,
-                enqueued_at timestamptz not null default now(),
-                last_read_at timestamptz,
-                vt timestamptz not null,
-                message jsonb,
-                headers jsonb
-            ) partition by range (enqueued_at)
-        $ddl$, 'q_' || v_name);
-        execute format($ddl$
-            create table pgmq.%2$I (
-                msg_id bigint not null,
-                read_ct integer not null default 0,
-                enqueued_at timestamptz not null default now(),
-                last_read_at timestamptz,
-                archived_at timestamptz not null default now(),
-                vt timestamptz not null,
-                message jsonb,
-                headers jsonb
-            ) partition by range (archived_at)
-        $ddl$, 'q_' || v_name, 'a_' || v_name);
-    end if;
+    execute format($ddl$
+        create table pgmq.%1$I (
+            msg_id bigint generated by default as identity,
+            read_ct integer not null default 0,
+            enqueued_at timestamptz not null default now(),
+            last_read_at timestamptz,
+            vt timestamptz not null,
+            message jsonb,
+            headers jsonb
+        ) partition by range (%3$I)
+    $ddl$, 'q_' || v_name, 'a_' || v_name, v_control);
+    execute format($ddl$
+        create table pgmq.%2$I (
+            msg_id bigint not null,
+            read_ct integer not null default 0,
+            enqueued_at timestamptz not null default now(),
+            last_read_at timestamptz,
+            archived_at timestamptz not null default now(),
+            vt timestamptz not null,
+            message jsonb,
+            headers jsonb
+        ) partition by range (%3$I)
+    $ddl$, 'q_' || v_name, 'a_' || v_name, v_archive_control);
     if not pgqueue._has_index(pgqueue._object_name('q_', v_name, '_msg_id_idx'), 'q_' || v_name) then
         execute pgqueue._filled($ddl$
             create index %30$I on pgmq.%1$I (msg_id)
@@ -3954,17 +3915,10 @@ language plpgsql volatile
 as $$
 declare
     v_name text := pgqueue._existing_name(queue_name);
-    v_spill regclass;
-    v_archive_spill regclass;
 begin
-    select
-        max(p.partdefid) filter (where c.relname = 'q_' || v_name and p.partdefid <> 0),
-        max(p.partdefid) filter (where c.relname = 'a_' || v_name and p.partdefid <> 0)
-    into v_spill, v_archive_spill
-    from pg_catalog.pg_class c
-    join pg_catalog.pg_partitioned_table p on p.partrelid = c.oid
-    where c.relnamespace = 'pgmq'::regnamespace and c.relname in ('q_' || v_name, 'a_' || v_name);
-    return pgqueue._metrics(queue_name, v_name, v_spill, v_archive_spill);
+    return pgqueue._metrics(
+        queue_name, v_name, pgqueue._default_partition('q_' || v_name), pgqueue._default_partition('a_' || v_name)
+    );
 end
 $$;
 
@@ -4733,7 +4687,8 @@ as $$
         routing_key,
         msgs,
 null,
-now()
+        now()
+
     ) d;
 $$;
 
@@ -4748,7 +4703,8 @@ as $$
         routing_key,
         msgs,
 headers,
-now()
+        now()
+
     ) d;
 $$;
 
@@ -4763,7 +4719,8 @@ as $$
         routing_key,
         msgs,
 null,
-case when delay = 0 then now() else clock_timestamp() + make_interval(secs => delay) end
+        case when delay = 0 then now() else clock_timestamp() + make_interval(secs => delay) end
+
     ) d;
 $$;
 
@@ -4778,7 +4735,8 @@ as $$
         routing_key,
         msgs,
 null,
-delay
+        delay
+
     ) d;
 $$;
 
@@ -4793,7 +4751,8 @@ as $$
         routing_key,
         msgs,
 headers,
-case when delay = 0 then now() else clock_timestamp() + make_interval(secs => delay) end
+        case when delay = 0 then now() else clock_timestamp() + make_interval(secs => delay) end
+
     ) d;
 $$;
 
