@@ -228,7 +228,7 @@ as $$
 declare
     v_other text := regexp_replace(p_name, '_old$', '');
 begin
-    if v_other <> p_name and pgqueue._is_relation('a_' || p_name) and pgqueue._is_partitioned('a_' || v_other) then
+    if v_other <> p_name and pgqueue._relation_exists('a_' || p_name) and pgqueue._is_partitioned('a_' || v_other) then
         raise duplicate_table
             using message = format('pgmq.%I holds the old archive of queue "%s"', 'a_' || p_name, v_other);
     end if;
@@ -250,19 +250,7 @@ begin
 end
 $$;
 
-create or replace function pgqueue._check_characters(p_queue_name text)
-returns void
-language plpgsql immutable parallel safe
-as $$
--- Refuses the characters that pgmq refuses, from every function.
-begin
-    if p_queue_name ~ '[$;'']|--' then
-        raise exception e'queue name contains invalid characters: $, ;, --, or \\''';
-    end if;
-end
-$$;
-
-create or replace function pgqueue._check_free(p_queue_name text)
+create or replace function pgqueue._check_case_collision(p_queue_name text)
 returns void
 language plpgsql stable parallel safe
 security definer
@@ -276,6 +264,18 @@ begin
         raise duplicate_object using
             message = format('queue name "%s" collides with queue "%s"', p_queue_name, v_other),
             hint = 'Names that differ in case alone mean the same queue.';
+    end if;
+end
+$$;
+
+create or replace function pgqueue._check_characters(p_queue_name text)
+returns void
+language plpgsql immutable parallel safe
+as $$
+-- Refuses the characters that pgmq refuses, from every function.
+begin
+    if p_queue_name ~ '[$;'']|--' then
+        raise exception e'queue name contains invalid characters: $, ;, --, or \\''';
     end if;
 end
 $$;
@@ -2056,7 +2056,7 @@ declare
     v_name text := pgqueue._check_name(p_queue_name);
 begin
     perform pgqueue._lock_queue(v_name);
-    perform pgqueue._check_free(p_queue_name);
+    perform pgqueue._check_case_collision(p_queue_name);
     if not pgqueue._has_table('q_', v_name) then
         perform pgqueue._check_archive(v_name);
         if p_unlogged then
@@ -2410,8 +2410,8 @@ $$;
 
 create or replace function pgqueue._floor(
     p_relation regclass,
-    p_ids regclass,
-    p_vts regclass,
+    p_floor_id regclass,
+    p_floor_vt regclass,
     p_walk regclass,
     p_ts timestamptz,
     p_qty integer,
@@ -2443,8 +2443,8 @@ begin
         from_id := -9223372036854775808;
         since := '-infinity';
     else
-        from_id := coalesce(pg_sequence_last_value(p_ids), -9223372036854775808);
-        since := coalesce(to_timestamp(nullif(pg_sequence_last_value(p_vts), 0) / 1e6::float8), '-infinity');
+        from_id := coalesce(pg_sequence_last_value(p_floor_id), -9223372036854775808);
+        since := coalesce(to_timestamp(nullif(pg_sequence_last_value(p_floor_vt), 0) / 1e6::float8), '-infinity');
     end if;
 end
 $$;
@@ -2645,15 +2645,6 @@ as $$
         join pg_catalog.pg_partitioned_table p on p.partrelid = c.oid
         join pg_catalog.pg_attribute a on a.attrelid = c.oid and a.attnum = p.partattrs[0]
         where c.relnamespace = 'pgmq'::regnamespace and c.relname = 'q_' || p_name and a.attname = 'msg_id'
-    );
-$$;
-
-create or replace function pgqueue._is_relation(p_name text)
-returns boolean
-language sql stable parallel safe
-as $$
-    select exists (
-        select from pg_catalog.pg_class c where c.relnamespace = 'pgmq'::regnamespace and c.relname = p_name
     );
 $$;
 
@@ -2859,7 +2850,7 @@ begin
         cross join pgqueue._partition_bounds(p_table, pgqueue._newest_value(p_table), p.premake) b
         where p.table_name = p_table
     loop
-        continue when pgqueue._is_relation(v_bounds.name);
+        continue when pgqueue._relation_exists(v_bounds.name);
         if v_default is not null then
             execute format(
                 'select exists (select from %s where %I >= %L and %I < %L)',
@@ -2998,8 +2989,8 @@ $$;
 
 create or replace function pgqueue._move_floor(
     p_relation regclass,
-    p_ids regclass,
-    p_vts regclass,
+    p_floor_id regclass,
+    p_floor_vt regclass,
     p_walk regclass,
     p_ts timestamptz,
     p_own_walk bigint,
@@ -3014,8 +3005,8 @@ as $$
 -- Sets the floor to the lowest ready id and waiting vt found, locked or not; with no waiting row, to now + 0.9 s. Then says
 -- where it is now. p_own_walk and p_clean: what _floor gave as walk and is_clean.
 declare
-    v_floor bigint := pg_sequence_last_value(p_ids);
-    v_floor_us bigint := coalesce(pg_sequence_last_value(p_vts), 0);
+    v_floor bigint := pg_sequence_last_value(p_floor_id);
+    v_floor_us bigint := coalesce(pg_sequence_last_value(p_floor_vt), 0);
     v_vt timestamptz := coalesce(p_vt, p_ts + interval '0.9 seconds');
     v_vt_us bigint := case when v_vt > to_timestamp(0) then date_part('epoch', v_vt) * 1000000 - 1000 else 0 end;
     -- A transaction that has written sees messages that it took as gone, and may still roll back: it raises the floor only
@@ -3040,17 +3031,17 @@ begin
         v_floor := coalesce(v_floor, p_msg_id);
     end if;
     if p_msg_id < v_floor or p_msg_id > coalesce(v_floor, 0) and v_may_rise then
-        perform setval(p_ids, p_msg_id);
+        perform setval(p_floor_id, p_msg_id);
     elsif v_floor is null then
         -- So low that the next such transaction does not raise it at once.
-        perform setval(p_ids, greatest(p_msg_id, -9223372036854775308) - 500);
+        perform setval(p_floor_id, greatest(p_msg_id, -9223372036854775308) - 500);
     end if;
     -- It rises by a tenth of a second at least: each time is a record in the WAL.
     if v_vt_us < v_floor_us or v_vt_us > v_floor_us + 100000 and v_may_rise then
-        perform setval(p_vts, v_vt_us);
+        perform setval(p_floor_vt, v_vt_us);
     end if;
-    from_id := coalesce(pg_sequence_last_value(p_ids), -9223372036854775808);
-    since := coalesce(to_timestamp(nullif(pg_sequence_last_value(p_vts), 0) / 1e6::float8), '-infinity');
+    from_id := coalesce(pg_sequence_last_value(p_floor_id), -9223372036854775808);
+    since := coalesce(to_timestamp(nullif(pg_sequence_last_value(p_floor_vt), 0) / 1e6::float8), '-infinity');
 end
 $$;
 
@@ -3086,7 +3077,7 @@ begin
         select b.suffix, b.lower, b.upper, pgqueue._partition_name(p_table, b.suffix) as name into v_bounds
         from pgqueue._partition_bounds(p_table, v_least, 0) b;
         v_from := v_bounds.upper;
-        if pgqueue._is_relation(v_bounds.name) then
+        if pgqueue._relation_exists(v_bounds.name) then
             problem := format(
                 '%I is no partition of %I: messages of its range stay in the default one', v_bounds.name, p_table
             );
@@ -3292,6 +3283,15 @@ as $$
     where lower(m.queue_name) = lower(p_queue_name)
     order by m.queue_name <> p_queue_name
     limit 1;
+$$;
+
+create or replace function pgqueue._relation_exists(p_name text)
+returns boolean
+language sql stable parallel safe
+as $$
+    select exists (
+        select from pg_catalog.pg_class c where c.relnamespace = 'pgmq'::regnamespace and c.relname = p_name
+    );
 $$;
 
 create or replace function pgqueue._send_batch(
@@ -3584,7 +3584,7 @@ begin
         raise notice 'archive of queue "%" is already partitioned', table_name;
         return;
     end if;
-    if pgqueue._is_relation(v_old) then
+    if pgqueue._relation_exists(v_old) then
         raise duplicate_table
             using message = format('pgmq.%I exists: the old archive needs that name', v_old);
     end if;
@@ -3680,14 +3680,14 @@ declare
     v_archive_control text := case v_control when 'msg_id' then 'msg_id' else 'archived_at' end;
 begin
     perform pgqueue._lock_queue(v_name);
-    perform pgqueue._check_free(queue_name);
+    perform pgqueue._check_case_collision(queue_name);
     if pgqueue._has_table('q_', v_name) then
         if not pgqueue._is_partitioned('q_' || v_name) then
             raise duplicate_table using message = format('queue "%s" exists, and is not partitioned', queue_name);
         end if;
         return;
     end if;
-    if pgqueue._is_relation('a_' || v_name) then
+    if pgqueue._relation_exists('a_' || v_name) then
         raise duplicate_table
             using message = format('pgmq.%I is there already: a partitioned queue needs that name', 'a_' || v_name);
     end if;

@@ -221,7 +221,7 @@ begin
         raise notice 'archive of queue "%" is already partitioned', table_name;
         return;
     end if;
-    if pgqueue._is_relation(v_old) then
+    if pgqueue._relation_exists(v_old) then
         raise duplicate_table
             using message = format('pgmq.%I exists: the old archive needs that name', v_old);
     end if;
@@ -342,14 +342,14 @@ declare
     v_archive_control text := case v_control when 'msg_id' then 'msg_id' else 'archived_at' end;
 begin
     perform pgqueue._lock_queue(v_name);
-    perform pgqueue._check_free(queue_name);
+    perform pgqueue._check_case_collision(queue_name);
     if pgqueue._has_table('q_', v_name) then
         if not pgqueue._is_partitioned('q_' || v_name) then
             raise duplicate_table using message = format('queue "%s" exists, and is not partitioned', queue_name);
         end if;
         return;
     end if;
-    if pgqueue._is_relation('a_' || v_name) then
+    if pgqueue._relation_exists('a_' || v_name) then
         raise duplicate_table
             using message = format('pgmq.%I is there already: a partitioned queue needs that name', 'a_' || v_name);
     end if;
@@ -1997,7 +1997,7 @@ CREATE FUNCTION pgqueue._check_archive(p_name text) RETURNS void
 declare
     v_other text := regexp_replace(p_name, '_old$', '');
 begin
-    if v_other <> p_name and pgqueue._is_relation('a_' || p_name) and pgqueue._is_partitioned('a_' || v_other) then
+    if v_other <> p_name and pgqueue._relation_exists('a_' || p_name) and pgqueue._is_partitioned('a_' || v_other) then
         raise duplicate_table
             using message = format('pgmq.%I holds the old archive of queue "%s"', 'a_' || p_name, v_other);
     end if;
@@ -2029,28 +2029,10 @@ $$;
 ALTER FUNCTION pgqueue._check_batch(p_msgs jsonb[], p_headers jsonb[]) OWNER TO app_owner;
 
 --
--- Name: _check_characters(text); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
+-- Name: _check_case_collision(text); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
 --
 
-CREATE FUNCTION pgqueue._check_characters(p_queue_name text) RETURNS void
-    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-    AS $_$
--- Refuses the characters that pgmq refuses, from every function.
-begin
-    if p_queue_name ~ '[$;'']|--' then
-        raise exception e'queue name contains invalid characters: $, ;, --, or \\''';
-    end if;
-end
-$_$;
-
-
-ALTER FUNCTION pgqueue._check_characters(p_queue_name text) OWNER TO app_owner;
-
---
--- Name: _check_free(text); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
---
-
-CREATE FUNCTION pgqueue._check_free(p_queue_name text) RETURNS void
+CREATE FUNCTION pgqueue._check_case_collision(p_queue_name text) RETURNS void
     LANGUAGE plpgsql STABLE SECURITY DEFINER PARALLEL SAFE
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
@@ -2067,7 +2049,25 @@ end
 $$;
 
 
-ALTER FUNCTION pgqueue._check_free(p_queue_name text) OWNER TO app_owner;
+ALTER FUNCTION pgqueue._check_case_collision(p_queue_name text) OWNER TO app_owner;
+
+--
+-- Name: _check_characters(text); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
+--
+
+CREATE FUNCTION pgqueue._check_characters(p_queue_name text) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    AS $_$
+-- Refuses the characters that pgmq refuses, from every function.
+begin
+    if p_queue_name ~ '[$;'']|--' then
+        raise exception e'queue name contains invalid characters: $, ;, --, or \\''';
+    end if;
+end
+$_$;
+
+
+ALTER FUNCTION pgqueue._check_characters(p_queue_name text) OWNER TO app_owner;
 
 --
 -- Name: _check_name(text); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
@@ -3900,7 +3900,7 @@ declare
     v_name text := pgqueue._check_name(p_queue_name);
 begin
     perform pgqueue._lock_queue(v_name);
-    perform pgqueue._check_free(p_queue_name);
+    perform pgqueue._check_case_collision(p_queue_name);
     if not pgqueue._has_table('q_', v_name) then
         perform pgqueue._check_archive(v_name);
         if p_unlogged then
@@ -4333,7 +4333,7 @@ ALTER FUNCTION pgqueue._fire_triggers(p_name text) OWNER TO app_owner;
 -- Name: _floor(regclass, regclass, regclass, regclass, timestamp with time zone, integer); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
 --
 
-CREATE FUNCTION pgqueue._floor(p_relation regclass, p_ids regclass, p_vts regclass, p_walk regclass, p_ts timestamp with time zone, p_qty integer, OUT from_id bigint, OUT since timestamp with time zone, OUT is_full boolean, OUT is_turn boolean, OUT walk bigint, OUT is_clean boolean) RETURNS record
+CREATE FUNCTION pgqueue._floor(p_relation regclass, p_floor_id regclass, p_floor_vt regclass, p_walk regclass, p_ts timestamp with time zone, p_qty integer, OUT from_id bigint, OUT since timestamp with time zone, OUT is_full boolean, OUT is_turn boolean, OUT walk bigint, OUT is_clean boolean) RETURNS record
     LANGUAGE plpgsql
     AS $$
 -- The floor of a queue as its sequences have it, and whether it is this read's turn to look it up anew. is_full: the look is a
@@ -4355,14 +4355,14 @@ begin
         from_id := -9223372036854775808;
         since := '-infinity';
     else
-        from_id := coalesce(pg_sequence_last_value(p_ids), -9223372036854775808);
-        since := coalesce(to_timestamp(nullif(pg_sequence_last_value(p_vts), 0) / 1e6::float8), '-infinity');
+        from_id := coalesce(pg_sequence_last_value(p_floor_id), -9223372036854775808);
+        since := coalesce(to_timestamp(nullif(pg_sequence_last_value(p_floor_vt), 0) / 1e6::float8), '-infinity');
     end if;
 end
 $$;
 
 
-ALTER FUNCTION pgqueue._floor(p_relation regclass, p_ids regclass, p_vts regclass, p_walk regclass, p_ts timestamp with time zone, p_qty integer, OUT from_id bigint, OUT since timestamp with time zone, OUT is_full boolean, OUT is_turn boolean, OUT walk bigint, OUT is_clean boolean) OWNER TO app_owner;
+ALTER FUNCTION pgqueue._floor(p_relation regclass, p_floor_id regclass, p_floor_vt regclass, p_walk regclass, p_ts timestamp with time zone, p_qty integer, OUT from_id bigint, OUT since timestamp with time zone, OUT is_full boolean, OUT is_turn boolean, OUT walk bigint, OUT is_clean boolean) OWNER TO app_owner;
 
 --
 -- Name: _forget(text); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
@@ -4609,21 +4609,6 @@ $$;
 
 
 ALTER FUNCTION pgqueue._is_partitioned_by_id(p_name text) OWNER TO app_owner;
-
---
--- Name: _is_relation(text); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
---
-
-CREATE FUNCTION pgqueue._is_relation(p_name text) RETURNS boolean
-    LANGUAGE sql STABLE PARALLEL SAFE
-    AS $$
-    select exists (
-        select from pg_catalog.pg_class c where c.relnamespace = 'pgmq'::regnamespace and c.relname = p_name
-    );
-$$;
-
-
-ALTER FUNCTION pgqueue._is_relation(p_name text) OWNER TO app_owner;
 
 --
 -- Name: _keep_ids(text); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
@@ -4883,7 +4868,7 @@ begin
         cross join pgqueue._partition_bounds(p_table, pgqueue._newest_value(p_table), p.premake) b
         where p.table_name = p_table
     loop
-        continue when pgqueue._is_relation(v_bounds.name);
+        continue when pgqueue._relation_exists(v_bounds.name);
         if v_default is not null then
             execute format(
                 'select exists (select from %s where %I >= %L and %I < %L)',
@@ -5043,14 +5028,14 @@ ALTER FUNCTION pgqueue._metrics(p_queue_name text, p_name text, p_spill regclass
 -- Name: _move_floor(regclass, regclass, regclass, regclass, timestamp with time zone, bigint, boolean, bigint, timestamp with time zone); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
 --
 
-CREATE FUNCTION pgqueue._move_floor(p_relation regclass, p_ids regclass, p_vts regclass, p_walk regclass, p_ts timestamp with time zone, p_own_walk bigint, p_clean boolean, p_msg_id bigint, p_vt timestamp with time zone, OUT from_id bigint, OUT since timestamp with time zone) RETURNS record
+CREATE FUNCTION pgqueue._move_floor(p_relation regclass, p_floor_id regclass, p_floor_vt regclass, p_walk regclass, p_ts timestamp with time zone, p_own_walk bigint, p_clean boolean, p_msg_id bigint, p_vt timestamp with time zone, OUT from_id bigint, OUT since timestamp with time zone) RETURNS record
     LANGUAGE plpgsql
     AS $$
 -- Sets the floor to the lowest ready id and waiting vt found, locked or not; with no waiting row, to now + 0.9 s. Then says
 -- where it is now. p_own_walk and p_clean: what _floor gave as walk and is_clean.
 declare
-    v_floor bigint := pg_sequence_last_value(p_ids);
-    v_floor_us bigint := coalesce(pg_sequence_last_value(p_vts), 0);
+    v_floor bigint := pg_sequence_last_value(p_floor_id);
+    v_floor_us bigint := coalesce(pg_sequence_last_value(p_floor_vt), 0);
     v_vt timestamptz := coalesce(p_vt, p_ts + interval '0.9 seconds');
     v_vt_us bigint := case when v_vt > to_timestamp(0) then date_part('epoch', v_vt) * 1000000 - 1000 else 0 end;
     -- A transaction that has written sees messages that it took as gone, and may still roll back: it raises the floor only
@@ -5075,22 +5060,22 @@ begin
         v_floor := coalesce(v_floor, p_msg_id);
     end if;
     if p_msg_id < v_floor or p_msg_id > coalesce(v_floor, 0) and v_may_rise then
-        perform setval(p_ids, p_msg_id);
+        perform setval(p_floor_id, p_msg_id);
     elsif v_floor is null then
         -- So low that the next such transaction does not raise it at once.
-        perform setval(p_ids, greatest(p_msg_id, -9223372036854775308) - 500);
+        perform setval(p_floor_id, greatest(p_msg_id, -9223372036854775308) - 500);
     end if;
     -- It rises by a tenth of a second at least: each time is a record in the WAL.
     if v_vt_us < v_floor_us or v_vt_us > v_floor_us + 100000 and v_may_rise then
-        perform setval(p_vts, v_vt_us);
+        perform setval(p_floor_vt, v_vt_us);
     end if;
-    from_id := coalesce(pg_sequence_last_value(p_ids), -9223372036854775808);
-    since := coalesce(to_timestamp(nullif(pg_sequence_last_value(p_vts), 0) / 1e6::float8), '-infinity');
+    from_id := coalesce(pg_sequence_last_value(p_floor_id), -9223372036854775808);
+    since := coalesce(to_timestamp(nullif(pg_sequence_last_value(p_floor_vt), 0) / 1e6::float8), '-infinity');
 end
 $$;
 
 
-ALTER FUNCTION pgqueue._move_floor(p_relation regclass, p_ids regclass, p_vts regclass, p_walk regclass, p_ts timestamp with time zone, p_own_walk bigint, p_clean boolean, p_msg_id bigint, p_vt timestamp with time zone, OUT from_id bigint, OUT since timestamp with time zone) OWNER TO app_owner;
+ALTER FUNCTION pgqueue._move_floor(p_relation regclass, p_floor_id regclass, p_floor_vt regclass, p_walk regclass, p_ts timestamp with time zone, p_own_walk bigint, p_clean boolean, p_msg_id bigint, p_vt timestamp with time zone, OUT from_id bigint, OUT since timestamp with time zone) OWNER TO app_owner;
 
 --
 -- Name: _move_spill(text); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
@@ -5128,7 +5113,7 @@ begin
         select b.suffix, b.lower, b.upper, pgqueue._partition_name(p_table, b.suffix) as name into v_bounds
         from pgqueue._partition_bounds(p_table, v_least, 0) b;
         v_from := v_bounds.upper;
-        if pgqueue._is_relation(v_bounds.name) then
+        if pgqueue._relation_exists(v_bounds.name) then
             problem := format(
                 '%I is no partition of %I: messages of its range stay in the default one', v_bounds.name, p_table
             );
@@ -5396,6 +5381,21 @@ $$;
 
 
 ALTER FUNCTION pgqueue._registered(p_queue_name text) OWNER TO app_owner;
+
+--
+-- Name: _relation_exists(text); Type: FUNCTION; Schema: pgqueue; Owner: app_owner
+--
+
+CREATE FUNCTION pgqueue._relation_exists(p_name text) RETURNS boolean
+    LANGUAGE sql STABLE PARALLEL SAFE
+    AS $$
+    select exists (
+        select from pg_catalog.pg_class c where c.relnamespace = 'pgmq'::regnamespace and c.relname = p_name
+    );
+$$;
+
+
+ALTER FUNCTION pgqueue._relation_exists(p_name text) OWNER TO app_owner;
 
 --
 -- Name: _send_batch(text, jsonb[], jsonb[], timestamp with time zone); Type: FUNCTION; Schema: pgqueue; Owner: app_owner

@@ -55,7 +55,7 @@ CATALOGUE = {
     "_has_table",
     "_last_id",
     "_is_partitioned",
-    "_is_relation",
+    "_relation_exists",
     "_is_partitioned_by_id",
     "_leave_partman",
     "_lock_queue",
@@ -65,7 +65,7 @@ CATALOGUE = {
 }
 #: Open to all, and run as the installation's owner: they must change nothing for a stranger.
 OPEN = {
-    "_check_free",
+    "_check_case_collision",
     "_compile_as_owner",
     "_forget",
     "_make_notified_sequence",
