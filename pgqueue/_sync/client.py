@@ -131,7 +131,7 @@ class Client:
             try:
                 return line.run(statement)
             except (Conflict, ConnectionLost) as error:
-                if not left or not (statement.looks or isinstance(error, Conflict)):
+                if not left or not (statement.repeatable or isinstance(error, Conflict)):
                     raise
             finally:
                 lender.take_back(line)

@@ -51,15 +51,15 @@ def create_fifo_index(queue_name: str) -> Statement[None]:
 
 
 def list_queues() -> Statement[list[QueueInfo]]:
-    return Statement(b"select * from pgmq.list_queues()", (), each(QueueInfo), looks=True)
+    return Statement(b"select * from pgmq.list_queues()", (), each(QueueInfo), repeatable=True)
 
 
 def metrics_all() -> Statement[list[Metrics]]:
-    return Statement(b"select * from pgmq.metrics_all()", (), each(Metrics), looks=True)
+    return Statement(b"select * from pgmq.metrics_all()", (), each(Metrics), repeatable=True)
 
 
 def version() -> Statement[Version]:
-    return Statement(b"select * from pgqueue.version()", (), only(Version), looks=True)
+    return Statement(b"select * from pgqueue.version()", (), only(Version), repeatable=True)
 
 
 def maintain() -> Statement[list[Upkeep]]:
@@ -79,14 +79,14 @@ def unbind_topic(pattern: str, queue_name: str) -> Statement[bool]:
 
 def list_topic_bindings(queue_name: str | None = None) -> Statement[list[TopicBinding]]:
     if queue_name is None:
-        return Statement(b"select * from pgmq.list_topic_bindings()", (), each(TopicBinding), looks=True)
+        return Statement(b"select * from pgmq.list_topic_bindings()", (), each(TopicBinding), repeatable=True)
     sql = b"select * from pgmq.list_topic_bindings($1::text)"
-    return Statement(sql, (queue_name,), each(TopicBinding), looks=True)
+    return Statement(sql, (queue_name,), each(TopicBinding), repeatable=True)
 
 
 def test_routing(routing_key: str) -> Statement[list[TopicBinding]]:
     sql = b"select * from pgmq.test_routing($1::text)"
-    return Statement(sql, (routing_key,), each(TopicBinding), looks=True)
+    return Statement(sql, (routing_key,), each(TopicBinding), repeatable=True)
 
 
 def send_topic(
@@ -133,9 +133,9 @@ def update_notify_insert(queue_name: str, throttle_interval_ms: int) -> Statemen
 
 def list_notify_insert_throttles() -> Statement[list[NotifyThrottle]]:
     sql = b"select * from pgmq.list_notify_insert_throttles()"
-    return Statement(sql, (), each(NotifyThrottle), looks=True)
+    return Statement(sql, (), each(NotifyThrottle), repeatable=True)
 
 
 def notification_queue_usage() -> Statement[float]:
     sql = b"select pg_notification_queue_usage()"
-    return Statement(sql, (), lambda reply: float(reply.rows[0][0]), looks=True)
+    return Statement(sql, (), lambda reply: float(reply.rows[0][0]), repeatable=True)

@@ -41,7 +41,7 @@ extended as materialized (
     select count(*) from pgmq.set_vt($3::text, array(select f.msg_id from free f), $4::integer)
 )
 select h.msg_id, h.read_ct from held h cross join extended"""
-    return Statement(sql.encode(), (*_pairs(leases), queue_name, vt), _leases, looks=True)
+    return Statement(sql.encode(), (*_pairs(leases), queue_name, vt), _leases, repeatable=True)
 
 
 def uncount(queue_name: str, leases: Iterable[Lease]) -> Statement[set[Lease]]:
@@ -86,7 +86,7 @@ from (
 
 def now() -> Statement[datetime]:
     """The server's clock."""
-    return Statement(b"select clock_timestamp()", (), lambda reply: reply.rows[0][0], looks=True)
+    return Statement(b"select clock_timestamp()", (), lambda reply: reply.rows[0][0], repeatable=True)
 
 
 def begin_ticks(queue_name: str, name: str, at: datetime) -> Statement[None]:
@@ -95,7 +95,7 @@ def begin_ticks(queue_name: str, name: str, at: datetime) -> Statement[None]:
 insert into pgqueue.tick (queue_name, name, at) values ($1::text, $2::text, $3::timestamptz)
 on conflict (queue_name, name) do nothing
 returning true"""
-    return Statement(sql, (lower(queue_name), name, at), lambda reply: None, looks=True)
+    return Statement(sql, (lower(queue_name), name, at), lambda reply: None, repeatable=True)
 
 
 def tick(
@@ -110,7 +110,7 @@ with ours as (
 )
 select pgmq.send($1::text, $4::jsonb, $5::jsonb) from ours"""
     params = (lower(queue_name), name, at, body, JSON.encode(headers))
-    return Statement(sql, params, lambda reply: reply.rows[0][0] if reply.rows else None, looks=True)
+    return Statement(sql, params, lambda reply: reply.rows[0][0] if reply.rows else None, repeatable=True)
 
 
 def missing(queue_names: Iterable[str]) -> Statement[list[str]]:
@@ -120,7 +120,7 @@ select n.name from unnest($1::text[], $2::text[]) n (name, lowered)
 where to_regclass('pgmq.' || quote_ident('q_' || n.lowered)) is null"""
     names = list(queue_names)
     params = (names, [lower(name) for name in names])
-    return Statement(sql, params, lambda reply: [row[0] for row in reply.rows], looks=True)
+    return Statement(sql, params, lambda reply: [row[0] for row in reply.rows], repeatable=True)
 
 
 # --- texts ----------------------------------------------------------------------------------------

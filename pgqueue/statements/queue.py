@@ -120,7 +120,7 @@ class QueueCalls(Generic[T, M]):
             return BulkTerms(*reply.rows[0])
 
         params = (self.queue_name, due.param) if due else (self.queue_name,)
-        return Statement(sql.encode(), params, parse, looks=True)
+        return Statement(sql.encode(), params, parse, repeatable=True)
 
     # --- reading ----------------------------------------------------------------------------------
 
@@ -158,7 +158,7 @@ class QueueCalls(Generic[T, M]):
 
     def peek(self, qty: int, after_msg_id: int) -> Statement[list[M]]:
         sql = b"select * from pgqueue.peek($1::text, $2::integer, $3::bigint)"
-        return Statement(sql, (self.queue_name, qty, after_msg_id), self.messages, looks=True)
+        return Statement(sql, (self.queue_name, qty, after_msg_id), self.messages, repeatable=True)
 
     # --- what becomes of a message ----------------------------------------------------------------
 
@@ -221,7 +221,7 @@ class QueueCalls(Generic[T, M]):
 
     def metrics(self) -> Statement[Metrics]:
         sql = b"select * from pgmq.metrics($1::text)"
-        return Statement(sql, (self.queue_name,), only(Metrics), looks=True)
+        return Statement(sql, (self.queue_name,), only(Metrics), repeatable=True)
 
     def purge(self) -> Statement[int]:
         return Statement(b"select pgmq.purge_queue($1::text)", (self.queue_name,), number)
@@ -312,4 +312,4 @@ def probe(queue_name: str) -> Statement[bool]:
     sql = b"""\
 select lower($1::text) = $2::text and strpos($1::text, '$') = 0
     and to_regproc('pgqueue.' || quote_ident($2::text || '$send')) is not null"""
-    return Statement(sql, (queue_name, lower(queue_name)), truth, looks=True)
+    return Statement(sql, (queue_name, lower(queue_name)), truth, repeatable=True)

@@ -31,7 +31,7 @@ class Statement(Generic[T]):
     queue: name of the queue whose compiled function does the same
     compiled: the text that calls that one; its parameters are all of params but the last, the queue's name
     shape: names of the columns of `compiled`, which are not asked of the server
-    looks: it changes nothing, and so may be repeated when the connection was lost
+    repeatable: twice is as good as once, so it is repeated when the connection was lost during it
     """
 
     sql: bytes
@@ -40,7 +40,7 @@ class Statement(Generic[T]):
     queue: str | None = None
     compiled: bytes | None = None
     shape: tuple[str, ...] = ()
-    looks: bool = False
+    repeatable: bool = False
 
     def by_compiled(self) -> tuple[bytes, tuple[Any, ...]]:
         """Text and parameters of the call of the queue's compiled function."""
