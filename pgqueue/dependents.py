@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import psycopg
 
 from .asking import texts
+from .errors import Refused
+from .model import TYPES
+from .names import LISTS, listed
 from .script import functions_sql
+
+_DEPENDENTS_EXIST = "2BP01"
 
 
 def dependents(conn: psycopg.Connection, *, keep_archives: bool = False) -> tuple[str, ...]:
@@ -18,7 +24,18 @@ def dependents(conn: psycopg.Connection, *, keep_archives: bool = False) -> tupl
         keep_archives: Of an uninstall() that leaves the archive tables.
     """
     with conn.transaction():
-        return tuple(sorted(texts(conn, _DEPENDENTS, (keep_archives, _pgmq_functions()))))
+        given = (keep_archives, _pgmq_functions(), list(LISTS), list(TYPES))
+        return tuple(sorted(texts(conn, _DEPENDENTS, given)))
+
+
+def refuse_dependents(used: Sequence[str]) -> None:
+    """Raises Refused if there are any."""
+    if used:
+        raise Refused(
+            f"these depend on pgqueue and would be dropped with it: {listed(used)}; drop them, or give --cascade;"
+            " nothing was done",
+            sqlstate=_DEPENDENTS_EXIST,
+        )
 
 
 def _pgmq_functions() -> list[str]:
@@ -29,8 +46,8 @@ def _pgmq_functions() -> list[str]:
 #: All that goes with what uninstall() drops, found as `drop … cascade` finds it; then what of that is not ours, nor
 #: merely a part of a table of ours: an index, a row policy, a place in a publication.
 _DEPENDENTS = r"""
-with recursive given (keep, functions) as (
-    select %s::boolean, %s::text[]
+with recursive given (keep, functions, lists, types) as (
+    select %s::boolean, %s::text[], %s::text[], %s::text[]
 ),
 doomed (classid, objid, objsubid) as (
     select n.tableoid, n.oid, 0
@@ -46,13 +63,13 @@ doomed (classid, objid, objsubid) as (
         union all
         select c.tableoid, c.oid
         from pg_catalog.pg_class c
-        where c.relnamespace = 'pgmq'::regnamespace
-            and (c.relname ~ '^q_' or c.relname in ('meta', 'topic_bindings', 'notify_insert_throttle'))
+        cross join given
+        where c.relnamespace = 'pgmq'::regnamespace and (c.relname ~ '^q_' or c.relname = any(given.lists))
         union all
         select t.tableoid, t.oid
         from pg_catalog.pg_type t
-        where t.typnamespace = 'pgmq'::regnamespace
-            and t.typname in ('message_record', 'queue_record', 'metrics_result')
+        cross join given
+        where t.typnamespace = 'pgmq'::regnamespace and t.typname = any(given.types)
     ) o
     cross join given
     where given.keep
@@ -93,8 +110,8 @@ where case k.relname
             n.nspname = 'pgmq'
             and (
                 c.relkind in ('r', 'p', 'S') and c.relname ~ '^[qa]_'
-                or c.relname in ('meta', 'topic_bindings', 'notify_insert_throttle')
-                or c.relname in ('message_record', 'queue_record', 'metrics_result')
+                or c.relname = any(given.lists)
+                or c.relname = any(given.types)
             )
         )
     when 'pg_type' then

@@ -11,28 +11,25 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Identifier
 
-from .asking import scalar, texts
-from .dependents import dependents
-from .errors import ForeignInstallation, NotInstalled, Refused, TooNew
-from .names import listed
+from .asking import Kind, installed, scalar, texts
+from .dependents import dependents, refuse_dependents
+from .errors import ForeignInstallation, NotInstalled, TooNew
+from .model import TYPES
+from .names import LISTS
 from .script import Migration, functions_sql, install_sql, migrations, package_version
 
 #: Queues dropped per transaction: each takes some 40 locks, and the server's default lock table must hold them.
 QUEUES_A_STEP = 50
-
-_DEPENDENTS_EXIST = "2BP01"
 
 _LOCK = "select pg_advisory_xact_lock(hashtext('pgqueue.install'))"
 
 
 @dataclass(frozen=True)
 class Status:
-    """What is in a database.
+    """What is in a database: its `kind` is `absent`, `pgqueue`, `extension` (pgmq's) or `sql` (pgmq without its
+    extension)."""
 
-    `kind` is `absent`, `pgqueue`, `extension` (pgmq's) or `sql` (pgmq without its extension).
-    """
-
-    kind: str
+    kind: Kind
     pgmq_version: str | None = None
     package_version: str | None = None
     schema_version: int = 0
@@ -56,17 +53,9 @@ def status(conn: psycopg.Connection, steps: Sequence[Migration] | None = None) -
     steps = steps or migrations()
     newest = steps[-1].id
     with _transaction(conn):
-        extension = scalar(conn, "select extversion from pg_catalog.pg_extension where extname = 'pgmq'")
-        if extension is not None:
-            return Status("extension", pgmq_version=str(extension), newest_schema_version=newest)
-        # In this order: whoever installs meanwhile makes both at once.
-        foreign = scalar(
-            conn,
-            "select to_regclass('pgmq.meta') is not null or exists (select from pg_catalog.pg_proc p"
-            " join pg_catalog.pg_namespace n on n.oid = p.pronamespace where n.nspname = 'pgmq')",
-        )
-        if scalar(conn, "select to_regclass('pgqueue.migration')") is None:
-            return Status("sql" if foreign else "absent", newest_schema_version=newest)
+        kind, extension = installed(conn)
+        if kind != "pgqueue":
+            return Status(kind, pgmq_version=extension, newest_schema_version=newest)
         applied = _applied(conn)
         with conn.cursor(row_factory=tuple_row) as cursor:
             row = cursor.execute(
@@ -171,11 +160,8 @@ def uninstall(
         _refuse(found)
     if found.kind == "absent":
         raise NotInstalled
-    if not cascade and (used := dependents(conn, keep_archives=keep_archives)):
-        raise Refused(
-            f"these depend on pgqueue and would be dropped with it: {listed(used)}; nothing was done",
-            sqlstate=_DEPENDENTS_EXIST,
-        )
+    if not cascade:
+        refuse_dependents(dependents(conn, keep_archives=keep_archives))
     with _transaction(conn):
         conn.execute(_NO_QUEUES.encode())
     dropped = 0
@@ -193,7 +179,7 @@ def uninstall(
         conn.execute(_LOCK)
         conn.execute("drop schema pgqueue cascade")
         if keep_archives and scalar(conn, _ARCHIVES):
-            for statement in texts(conn, _OURS_IN_PGMQ):
+            for statement in texts(conn, _OURS_IN_PGMQ, (list(reversed(LISTS)), list(TYPES))):
                 conn.execute((statement + (" cascade" if cascade else "")).encode())
         else:
             conn.execute("drop schema pgmq cascade")
@@ -202,9 +188,7 @@ def uninstall(
 
 def compile_queues(conn: psycopg.Connection, names: Sequence[str] = ()) -> dict[str, bool]:
     """Compile the named queues, or all, each in its own transaction; say of each whether it is compiled."""
-    queues = names or [
-        str(n) for n in texts(conn, "select queue_name::text from pgmq.meta order by queue_name")
-    ]
+    queues = names or texts(conn, "select queue_name::text from pgmq.meta order by queue_name")
     compiled = {}
     for queue in queues:
         with _transaction(conn):
@@ -221,19 +205,19 @@ select exists (
     where c.relnamespace = 'pgmq'::regnamespace and c.relkind in ('r', 'p') and c.relname like 'a\\_%'
 )"""
 
-#: What is ours in schema pgmq beside the archives: functions first, since tables' defaults need none of them.
+#: What is ours in schema pgmq beside the archives; the lists, then the types by name. Functions first, since tables'
+#: defaults need none of them.
 _OURS_IN_PGMQ = """
-select format('drop routine if exists %s', p.oid::regprocedure)
+select format('drop routine if exists %%s', p.oid::regprocedure)
 from pg_catalog.pg_proc p
 where p.pronamespace = 'pgmq'::regnamespace
 union all
-select format('drop table pgmq.%I', t.name)
-from unnest(array['topic_bindings', 'notify_insert_throttle', 'meta']) with ordinality as t (name, place)
+select format('drop table pgmq.%%I', t.name)
+from unnest(%s::text[]) as t (name)
 union all
-select format('drop type pgmq.%I', t.name)
-from unnest(array['message_record', 'queue_record', 'metrics_result']) as t (name)
+select format('drop type pgmq.%%I', t.name)
+from unnest(%s::text[]) as t (name)
 """
-
 
 #: The tables of a queue, whatever stands on them.
 _TABLES = """
@@ -265,14 +249,11 @@ def _transaction(conn: psycopg.Connection) -> Iterator[None]:
         yield
 
 
-def _next_queues(conn: psycopg.Connection) -> list[str]:
+def _next_queues(conn: psycopg.Connection) -> tuple[str, ...]:
     with _transaction(conn):
-        return [
-            str(name)
-            for name in texts(
-                conn, "select queue_name::text from pgmq.meta order by queue_name limit %s", (QUEUES_A_STEP,)
-            )
-        ]
+        return texts(
+            conn, "select queue_name::text from pgmq.meta order by queue_name limit %s", (QUEUES_A_STEP,)
+        )
 
 
 def _applied(conn: psycopg.Connection) -> set[int]:

@@ -5,7 +5,7 @@ A column that a server does not have (older pgmq) leaves its field None; one unk
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -19,7 +19,7 @@ COLUMNS = ("msg_id", "read_ct", "enqueued_at", "last_read_at", "vt", "message", 
 
 
 class Decodes(Protocol[B]):
-    """Where a message came from, as far as the message needs it."""
+    """The part of a queue handle that a message uses."""
 
     @property
     def name(self) -> str: ...
@@ -141,6 +141,14 @@ class Metrics:
     scrape_time: datetime | None = None
     queue_visible_length: int | None = None
     default_partition_length: int | None = None
+
+
+TYPES = {
+    "message_record": COLUMNS,
+    "queue_record": tuple(one.name for one in fields(QueueInfo)),
+    "metrics_result": tuple(one.name for one in fields(Metrics)),
+}
+"""pgmq's composite types, with their attributes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,13 @@ PGMQ_VERSION = "1.13.1"
 PGMQ_WHEEL = "pgmq==1.1.4"
 PGMQ_WHEEL_VERSION = "1.13.0"
 
+#: pgmq's tables beside those of queues, in the order in which rows go into them, with their columns.
+LISTS = {
+    "meta": "queue_name, is_partitioned, is_unlogged, created_at",
+    "notify_insert_throttle": "queue_name, throttle_interval_ms, last_notified_at",
+    "topic_bindings": "pattern, queue_name, bound_at",
+}
+
 #: The compiled functions of a queue, in the order in which they are made: callees first.
 FUNCTIONS = (
     "send",
@@ -106,6 +113,11 @@ def listed(names: Sequence[str]) -> str:
     """The first ten of many names, and how many more there are."""
     more = len(names) - 10
     return ", ".join(names[:10]) + (f" and {more} more" if more > 0 else "")
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """1 row, 41,300 rows; `many` where that is not `one` with an s."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def lower(text: str) -> str:

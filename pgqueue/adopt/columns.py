@@ -8,9 +8,9 @@ from importlib import resources
 import psycopg
 
 from pgqueue.adopt.survey import Found, Queue
-from pgqueue.adopt.versions import LATER_COLUMNS
 from pgqueue.adopt.waiting import LIGHT_LOCK_WAIT, briefly, outlive_others
 from pgqueue.sqltext import ident
+from pgqueue.versions import LATER_COLUMNS
 
 #: What would give more columns than before once there are more.
 _ALL_COLUMNS = re.compile(r"\breturning\s+(\w+\.)?\*", re.IGNORECASE)

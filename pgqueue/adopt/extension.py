@@ -9,16 +9,11 @@ import psycopg
 from pgqueue.adopt import rights
 from pgqueue.adopt.survey import Found, survey
 from pgqueue.adopt.swap import functions_to_remake
-from pgqueue.adopt.versions import number
+from pgqueue.names import LISTS
+from pgqueue.versions import number
 
 #: The oldest version whose queues have the columns of ours.
 OLDEST_OFFERED = (1, 10)
-#: The tables of pgmq beside those of queues, in the order in which rows go into them, and their columns.
-TABLES = {
-    "meta": "queue_name, is_partitioned, is_unlogged, created_at",
-    "notify_insert_throttle": "queue_name, throttle_interval_ms, last_notified_at",
-    "topic_bindings": "pattern, queue_name, bound_at",
-}
 
 
 def offered(conn: psycopg.Connection) -> str | None:
@@ -44,7 +39,7 @@ def give_to_extension(conn: psycopg.Connection) -> None:
     extension's, rights and owners stay."""
     found = all_replaced(survey(conn))
     remade = functions_to_remake(conn, found)
-    tables = {table: rights.of_table(conn, f"pgmq.{table}") for table in TABLES}
+    tables = {table: rights.of_table(conn, f"pgmq.{table}") for table in LISTS}
     for statement in remade.retiring:
         conn.execute(statement.encode())
     for function in found.functions:
@@ -54,14 +49,14 @@ def give_to_extension(conn: psycopg.Connection) -> None:
     for one in found.types:
         conn.execute(f'alter type pgmq.{one.name} rename to "{one.name}$retired"'.encode())
         conn.execute(f'alter type pgmq."{one.name}$retired" set schema pgqueue'.encode())
-    for table in TABLES:
+    for table in LISTS:
         conn.execute(f"alter table pgmq.{table} set schema pgqueue".encode())
     conn.execute("create extension pgmq")
-    for table, columns in TABLES.items():
+    for table, columns in LISTS.items():
         conn.execute(f"insert into pgmq.{table} ({columns}) select {columns} from pgqueue.{table}".encode())
     for table, kept in tables.items():
         rights.restore_table(conn, f"pgmq.{table}", kept)
-    for table in reversed(TABLES):
+    for table in reversed(LISTS):
         conn.execute(f"drop table pgqueue.{table}".encode())
     conn.execute("set local check_function_bodies = off")
     for statement in remade.making:

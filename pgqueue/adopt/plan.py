@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pgqueue.adopt.survey import BYTES_AN_ENTRY, Found, Queue
+from pgqueue.names import counted
 
 #: Bytes of a row in a table that was never analysed, for a guess at how many there are.
 BYTES_A_ROW = 150
 PAGE = 8192
 #: Entries that an index gets in a second, roughly.
 ENTRIES_A_SECOND = 400_000
+
+#: Of what stands around queues, those with another plural than an s at their end.
+MANY = {"row security policy": "row security policies", "table with grants": "tables with grants"}
 
 INSTANT = "an instant; none is waited for longer than 0.3 s, so nobody waits longer behind it"
 
@@ -56,7 +60,7 @@ def findings(found: Found) -> list[str]:
         lines.append(
             f"{counted(found.throttles, 'notify throttle')}, {counted(found.bindings, 'topic binding')}"
         )
-    around = [counted(number, what) for what, number in found.around if number]
+    around = [counted(number, what, MANY.get(what, "")) for what, number in found.around if number]
     if around:
         lines.append(f"around the queues, and left as they are: {', '.join(around)}")
     owners = sorted({queue.owner for queue in found.queues})
@@ -165,16 +169,6 @@ def _after(found: Found) -> list[Step]:
             f"about {duration(len(found.queues) / 100)}",
         ),
     ]
-
-
-def counted(number: int, one: str, many: str | None = None) -> str:
-    return f"{number:,} {one if number == 1 else many or _plural(one)}"
-
-
-def _plural(word: str) -> str:
-    if word == "table with grants":
-        return "tables with grants"
-    return word[:-1] + "ies" if word.endswith("y") and not word.endswith("key") else word + "s"
 
 
 def _size(number: int) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pgqueue.adopt.plan import ENTRIES_A_SECOND, INSTANT, Step, counted, duration, rows
+from pgqueue.adopt.plan import ENTRIES_A_SECOND, INSTANT, Step, duration, rows
 from pgqueue.adopt.survey import Found, Queue
+from pgqueue.names import counted
 
 
 def warnings_back(found: Found) -> list[str]:

@@ -10,10 +10,11 @@ import psycopg
 
 from pgqueue.adopt import indexes, waiting
 from pgqueue.adopt.plan import space_needed
-from pgqueue.adopt.survey import TYPES, Found
-from pgqueue.adopt.versions import NEWEST, OLDEST, number
+from pgqueue.adopt.survey import Found
 from pgqueue.asking import scalar, texts
-from pgqueue.names import MAX_BYTES, listed
+from pgqueue.model import TYPES
+from pgqueue.names import LISTS, MAX_BYTES, listed
+from pgqueue.versions import NEWEST, OLDEST, number
 
 
 def reasons(conn: psycopg.Connection, found: Found, *, accept_newer: bool = False) -> list[str]:
@@ -78,7 +79,7 @@ with extension as (
     from pg_catalog.pg_class c
     where c.relnamespace = 'pgmq'::regnamespace
         and c.relkind in ('r', 'p')
-        and (c.relname ~ '^[aq]_' or c.relname in ('meta', 'notify_insert_throttle', 'topic_bindings'))
+        and (c.relname ~ '^[aq]_' or c.relname = any(%(lists)s))
     union all
     select 'type ' || t.oid::regtype, t.typowner, 2
     from pg_catalog.pg_type t
@@ -95,7 +96,7 @@ order by o.place, 1"""
 
 
 def owners(conn: psycopg.Connection, found: Found) -> Iterator[str]:
-    given = {"types": list(TYPES), "functions": [one.oid for one in found.functions]}
+    given = {"lists": list(LISTS), "types": list(TYPES), "functions": [one.oid for one in found.functions]}
     foreign = [str(row[0]) for row in conn.execute(_FOREIGN.encode(), given).fetchall()]
     if foreign:
         yield f"{scalar(conn, 'select current_user')} does not own {listed(foreign)}"

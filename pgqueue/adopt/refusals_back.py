@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import psycopg
 
-from pgqueue.adopt.extension import OLDEST_OFFERED, TABLES, all_replaced, offered
+from pgqueue.adopt.extension import OLDEST_OFFERED, all_replaced, offered
 from pgqueue.adopt.refusals import dependents, owners, transactions
 from pgqueue.adopt.survey import Found
 from pgqueue.asking import texts
-from pgqueue.names import listed
+from pgqueue.names import LISTS, listed
 
 
 def reasons_back(conn: psycopg.Connection, found: Found, *, extension: bool) -> list[str]:
@@ -76,7 +76,7 @@ def _extension(conn: psycopg.Connection, found: Found) -> list[str]:
     if offered(conn) is None:
         oldest = ".".join(map(str, OLDEST_OFFERED))
         return [f"the server offers no extension pgmq of version {oldest} or later: leave --extension away"]
-    tables = {"tables": [f"pgmq.{table}" for table in TABLES]}
+    tables = {"tables": [f"pgmq.{table}" for table in LISTS]}
     used = texts(conn, _USERS_OF_TABLES, tables)
     reasons = (
         [f"the extension makes pgmq.meta and its like anew, and they are used by {listed(used)}"]

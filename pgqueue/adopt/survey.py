@@ -11,27 +11,13 @@ import psycopg
 from psycopg.rows import namedtuple_row
 
 from pgqueue.adopt.signatures import ours
-from pgqueue.adopt.versions import FUNCTIONS, LATER_COLUMNS, QUEUE_COLUMNS, told_by
 from pgqueue.adopt.waiting import unless_going
-from pgqueue.asking import scalar, texts
+from pgqueue.asking import Kind, installed, scalar, texts
+from pgqueue.model import COLUMNS, TYPES
+from pgqueue.versions import FUNCTIONS, LATER_COLUMNS, SIGNATURES, told_by
 
 #: What is left of an adoption, or of a way back, that was begun: dropped when it is done.
 UNFINISHED = "pgqueue.unfinished"
-#: The composite types of pgmq, with their attributes as they must be.
-TYPES = {
-    "message_record": QUEUE_COLUMNS,
-    "queue_record": ("queue_name", "is_partitioned", "is_unlogged", "created_at"),
-    "metrics_result": (
-        "queue_name",
-        "queue_length",
-        "newest_msg_age_sec",
-        "oldest_msg_age_sec",
-        "total_messages",
-        "scrape_time",
-        "queue_visible_length",
-        "default_partition_length",
-    ),
-}
 #: Bytes that an entry of an index takes, with its page's slack.
 BYTES_AN_ENTRY = 28
 
@@ -83,9 +69,9 @@ class Composite:
 
 @dataclass(frozen=True)
 class Found:
-    """What is in a database. `kind` is absent, extension, sql or pgqueue."""
+    """What is in a database."""
 
-    kind: str
+    kind: Kind
     version: str = ""
     unfinished: str = ""  # forth or back: what was begun and not ended
     queues: tuple[Queue, ...] = ()
@@ -119,21 +105,15 @@ def survey(conn: psycopg.Connection) -> Found:
 def _survey(conn: psycopg.Connection) -> Found:
     began = str(scalar(conn, f"select to_regclass('{UNFINISHED}')") or "")
     unfinished = str(scalar(conn, f"select way from {UNFINISHED}")) if began else ""
-    extension = scalar(conn, "select extversion from pg_catalog.pg_extension where extname = 'pgmq'")
-    if extension is not None:
-        kind = "extension"
-    elif scalar(conn, "select to_regclass('pgqueue.migration')"):
-        kind = "pgqueue"
-    else:
-        kind = "sql" if scalar(conn, _THERE_IS_PGMQ) else "absent"
+    kind, extension = installed(conn)
     if kind == "absent":
-        return Found("absent")
+        return Found(kind)
     types = _types(conn)
     registered = _registered(conn)
     functions, strange, foreign = _functions(conn, types)
     return Found(
         kind=kind,
-        version=str(extension or _version(conn)),
+        version=extension or told_by(texts(conn, SIGNATURES)),
         unfinished=unfinished,
         queues=_queues(conn, registered),
         nameless=_nameless(conn, registered),
@@ -148,10 +128,6 @@ def _survey(conn: psycopg.Connection) -> Found:
         around=tuple((str(what), int(str(how_many))) for what, how_many in conn.execute(_AROUND).fetchall()),
     )
 
-
-_THERE_IS_PGMQ = """
-select to_regclass('pgmq.meta') is not null
-    or exists (select from pg_catalog.pg_proc p where p.pronamespace = to_regnamespace('pgmq'))"""
 
 _NOT_TABLES = """
 select c.relname::text
@@ -304,7 +280,7 @@ def _queue(row: Any, archive: Any, registered: dict[str, list[str]], kept_up: se
         archive_missing=tuple(
             one for one in LATER_COLUMNS if archive is not None and one not in archive.columns
         ),
-        extra=tuple(sorted(set(row.columns) - set(QUEUE_COLUMNS))),
+        extra=tuple(sorted(set(row.columns) - set(COLUMNS))),
         notifies=row.notifies,
         grouped=row.grouped,
     )
@@ -397,13 +373,6 @@ def _functions(
     return tuple(functions), tuple(strange), tuple(foreign)
 
 
-_SIGNATURES = """
-select p.proname || '(' || concat_ws(',', variadic array(
-    select format_type(t.type, null) from unnest(p.proargtypes) with ordinality as t (type, place) order by t.place
-)) || ')'
-from pg_catalog.pg_proc p
-where p.pronamespace = to_regnamespace('pgmq')"""
-
 _ATTRIBUTES = """
 select t.typname::text, array_agg(a.attname::text order by a.attnum)
 from pg_catalog.pg_type t
@@ -411,10 +380,6 @@ join pg_catalog.pg_attribute a on a.attrelid = t.typrelid and a.attnum > 0 and n
 where t.typnamespace = to_regnamespace('pgmq') and t.typname = any(%s)
 group by t.typname
 order by t.typname"""
-
-
-def _version(conn: psycopg.Connection) -> str:
-    return told_by(texts(conn, _SIGNATURES))
 
 
 def _types(conn: psycopg.Connection) -> tuple[Composite, ...]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import psycopg
 
 from pgqueue.adopt import rights
-from pgqueue.adopt.survey import TYPES, UNFINISHED, Found, survey
+from pgqueue.adopt.survey import UNFINISHED, Found, survey
 from pgqueue.adopt.waiting import LIGHT_LOCK_WAIT, briefly
+from pgqueue.model import TYPES
 from pgqueue.script import adopt_sql
 
 #: Tables and sequences released from the extension in one transaction: each takes a lock of its own.

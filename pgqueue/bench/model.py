@@ -37,7 +37,7 @@ FAMILIES = (
     (PGQUEUER, PROCRASTINATE, WORKER),
 )
 #: Others, and which of ours are compared with them.
-RIVALS = {
+COMPARED = {
     PGMQ: (BY_NAME, COMPILED, NOT_COMPILED),
     PGMQ_CLIENT: (CLIENT, ASYNC_CLIENT),
     PSYCOPG: (CLIENT,),

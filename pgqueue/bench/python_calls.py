@@ -33,7 +33,8 @@ class Calls:
     """What a side does, each so many times.
 
     cycle: send, read and delete a message
-    on: send a message, then delete the one before and read this; the calls of a cycle where there is no fetch
+    send_fetch: send one, then fetch: finish the previous and read this in one call; a plain cycle where there is no
+        fetch
     fill: send BATCH messages
     drain: read and delete BATCH messages
     bulk: send so many messages, in the quickest way that there is
@@ -43,7 +44,7 @@ class Calls:
     database: Database
     queue: str
     cycle: Times
-    on: Times
+    send_fetch: Times
     fill: Times
     drain: Times
     bulk: Times | None
@@ -66,7 +67,7 @@ def psycopg_calls(database: Database, body: Any) -> Calls:
             ((msg_id, *_),) = ask(calls.read, VT, 1)
             ask(calls.delete, msg_id)
 
-    def on(times: int) -> None:
+    def send_fetch(times: int) -> None:
         for _ in range(times):
             ask(calls.send, text, None)
             rows = ask(calls.fetch, VT, 1, [one for one, _ in done], [count for _, count in done])
@@ -80,7 +81,7 @@ def psycopg_calls(database: Database, body: Any) -> Calls:
         for _ in range(times):
             ask(calls.delete_batch, [row[0] for row in ask(calls.read, VT, BATCH)])
 
-    return Calls(PSYCOPG, database, "psycopg", cycle, on, fill, drain, None, conn.close)
+    return Calls(PSYCOPG, database, "psycopg", cycle, send_fetch, fill, drain, None, conn.close)
 
 
 def client_calls(database: Database, body: Any) -> Calls:
@@ -96,7 +97,7 @@ def client_calls(database: Database, body: Any) -> Calls:
             assert message.message == body
             message.delete()
 
-    def on(times: int) -> None:
+    def send_fetch(times: int) -> None:
         for _ in range(times):
             queue.send(body)
             done[:] = queue.fetch(vt=VT, done=done)
@@ -115,7 +116,7 @@ def client_calls(database: Database, body: Any) -> Calls:
     def bulk(count: int) -> None:
         queue.send_bulk(repeat(body, count))
 
-    return Calls(CLIENT, database, "client", cycle, on, fill, drain, bulk, client.close)
+    return Calls(CLIENT, database, "client", cycle, send_fetch, fill, drain, bulk, client.close)
 
 
 def pgmq_client_calls(database: Database, body: Any) -> Calls:
@@ -171,7 +172,7 @@ def async_psycopg_calls(database: Database, body: Any) -> Calls:
         ((msg_id, *_),) = await ask(calls.read, VT, 1)
         await ask(calls.delete, msg_id)
 
-    async def on() -> None:
+    async def send_fetch() -> None:
         await ask(calls.send, text, None)
         rows = await ask(calls.fetch, VT, 1, [one for one, _ in done], [count for _, count in done])
         done[:] = [row[:2] for row in rows]
@@ -182,7 +183,9 @@ def async_psycopg_calls(database: Database, body: Any) -> Calls:
     async def drain() -> None:
         await ask(calls.delete_batch, [row[0] for row in await ask(calls.read, VT, BATCH)])
 
-    return _in_loop(loop, ASYNC_PSYCOPG, database, "async_psycopg", cycle, on, fill, drain, conn.close)
+    return _in_loop(
+        loop, ASYNC_PSYCOPG, database, "async_psycopg", cycle, send_fetch, fill, drain, conn.close
+    )
 
 
 def async_client_calls(database: Database, body: Any) -> Calls:
@@ -197,7 +200,7 @@ def async_client_calls(database: Database, body: Any) -> Calls:
         assert message.message == body
         await message.delete()
 
-    async def on() -> None:
+    async def send_fetch() -> None:
         await queue.send(body)
         done[:] = await queue.fetch(vt=VT, done=done)
         assert done[0].message == body
@@ -211,7 +214,9 @@ def async_client_calls(database: Database, body: Any) -> Calls:
         await queue.delete_many(one.msg_id for one in messages)
 
     loop = asyncio.new_event_loop()
-    return _in_loop(loop, ASYNC_CLIENT, database, "async_client", cycle, on, fill, drain, client.close)
+    return _in_loop(
+        loop, ASYNC_CLIENT, database, "async_client", cycle, send_fetch, fill, drain, client.close
+    )
 
 
 Step = Callable[[], Coroutine[Any, Any, None]]
@@ -223,7 +228,7 @@ def _in_loop(
     database: Database,
     queue: str,
     cycle: Step,
-    on: Step,
+    send_fetch: Step,
     fill: Step,
     drain: Step,
     end: Step,
@@ -240,7 +245,15 @@ def _in_loop(
         loop.close()
 
     return Calls(
-        side, database, queue, repeated(cycle), repeated(on), repeated(fill), repeated(drain), None, close
+        side,
+        database,
+        queue,
+        repeated(cycle),
+        repeated(send_fetch),
+        repeated(fill),
+        repeated(drain),
+        None,
+        close,
     )
 
 

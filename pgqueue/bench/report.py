@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pgqueue.bench.bars import AT_LEAST, Bar, bars_that_say_the_same
 from pgqueue.bench.check import Verdict
 from pgqueue.bench.loops import BATCH
-from pgqueue.bench.model import BY_NAME, COMPILED, FAMILIES, PGMQ, RIVALS, Figure, Run
+from pgqueue.bench.model import BY_NAME, COMPARED, COMPILED, FAMILIES, PGMQ, Figure, Run
 
 NONE = ""
 
@@ -15,7 +15,7 @@ NONE = ""
 def report(runs: Sequence[tuple[str, Run]]) -> str:
     """What runs measured. runs: each with the name of its file."""
     parts = [_heading(name, run) for name, run in runs]
-    parts += [text for text in (_ratios(runs, other) for other in RIVALS) if text]
+    parts += [text for text in (_ratios(runs, other) for other in COMPARED) if text]
     for name, run in runs:
         title = f"Figures ({_label(name, run, runs)})" if len(runs) > 1 else "Figures"
         parts.append(f"## {title}: median (least to most)\n\n{_figures(run)}")
@@ -136,7 +136,7 @@ def _major(run: Run) -> str:
 def _ratios(runs: Sequence[tuple[str, Run]], other: str) -> str:
     """How many times ours is ahead of another: its time over ours, or our rate over its."""
     measured = {one.side for _, run in runs for one in run.figures}
-    columns = [(name, run, side) for name, run in runs for side in RIVALS[other] if side in measured]
+    columns = [(name, run, side) for name, run in runs for side in COMPARED[other] if side in measured]
     rows = []
     for workload, case, measure in _subjects(run for _, run in runs):
         ratios = [_ratio(run, workload, case, measure, other, side) for _, run, side in columns]

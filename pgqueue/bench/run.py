@@ -39,10 +39,10 @@ SHARE_OF_OURS = 2 / 3
 SHORTEST = 3.0
 """Seconds of the smallest workload: databases are made and dropped."""
 
-Say = Callable[[Workload, str], None]
+Tell = Callable[[Workload, str], None]
 
 
-def run(address: str, names: Sequence[str], options: Options, say: Say = lambda workload, text: None) -> Run:
+def run(address: str, names: Sequence[str], options: Options, say: Tell = lambda workload, text: None) -> Run:
     """Run workloads on a server, all of them if none is named.
 
     A workload that fails is noted, and the others go on. What is made on the server is dropped before this
@@ -108,7 +108,7 @@ def describe(address: str) -> dict[str, str]:
     return {"version": server.pop("server_version"), "cores": str(os.cpu_count() or 0), **server}
 
 
-def _one(address: str, workload: Workload, options: Options, say: Say, figures: list[Figure]) -> Outcome:
+def _one(address: str, workload: Workload, options: Options, say: Tell, figures: list[Figure]) -> Outcome:
     start = time.monotonic()
     error = None
     say(workload, workload.name)

@@ -13,14 +13,15 @@ import click
 
 from pgqueue.cli import server
 from pgqueue.cli.options import server_option
-from pgqueue.cli.output import count, note, say
+from pgqueue.cli.output import note, say
 from pgqueue.errors import BenchError
+from pgqueue.names import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from pgqueue.bench.model import Options
-    from pgqueue.bench.run import Say
+    from pgqueue.bench.run import Tell
     from pgqueue.bench.workloads import Workload
 
 READABLE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -207,14 +208,14 @@ def check(file: Path, lenient: bool) -> None:
 
 
 @contextmanager
-def _progress(names: tuple[str, ...], options: Options) -> Iterator[Say]:
+def _progress(names: tuple[str, ...], options: Options) -> Iterator[Tell]:
     """Says how long it will take; then a bar on stderr, or a line for each workload if that is no terminal."""
     from pgqueue.bench.run import chosen, expected_seconds
 
     workloads = chosen(names)
     seconds = {one.name: expected_seconds(one, options) for one in workloads}
     minutes = max(1, round(sum(seconds.values()) / 60))
-    whole = f"{count(len(workloads), 'workload')}, about {minutes} min"
+    whole = f"{counted(len(workloads), 'workload')}, about {minutes} min"
     if sys.stderr is None or not sys.stderr.isatty():
         yield _lines(whole, list(seconds))
         return
@@ -243,7 +244,7 @@ def _progress(names: tuple[str, ...], options: Options) -> Iterator[Say]:
         yield tell
 
 
-def _lines(whole: str, names: list[str]) -> Say:
+def _lines(whole: str, names: list[str]) -> Tell:
     """Names each workload on stderr when it begins, and before the first how long all will take."""
     begun: set[str] = set()
 

@@ -10,7 +10,8 @@ import click
 
 from pgqueue.cli import server
 from pgqueue.cli.options import json_option, server_option
-from pgqueue.cli.output import bar, count, note, print_json, print_table, row, say
+from pgqueue.cli.output import bar, note, print_json, print_table, row, say
+from pgqueue.names import counted
 
 if TYPE_CHECKING:
     from pgqueue.doctor import Finding, Reading, Report
@@ -97,7 +98,7 @@ def _rounded(values: dict[str, Any]) -> dict[str, Any]:
 def _show(report: Report) -> None:
     what = KINDS[report.kind].format(version=report.version or "of unknown version")
     where = f"database {report.database}, Postgres {report.server_version}"
-    say(f"{what}, in {where}: {count(report.queues, 'queue')}")
+    say(f"{what}, in {where}: {counted(report.queues, 'queue')}")
     if report.readings:
         say("")
         _show_readings(report)
@@ -125,8 +126,6 @@ def _counted(findings: Sequence[Finding]) -> str:
 
 def _show_readings(report: Report) -> None:
     """What a read walks, worst first."""
-    from pgqueue.doctor.findings import counted
-
     longest = sorted(report.readings, key=lambda one: (one.rows is not None, -(one.rows or 0), one.queue))
     print_table([_cells(report, one) for one in longest[:SHOWN_READS]])
     rest = longest[SHOWN_READS:]

@@ -8,9 +8,10 @@ import click
 
 from pgqueue.cli import server
 from pgqueue.cli.options import Duration, agreed, json_option, server_option
-from pgqueue.cli.output import bar, count, note, print_details, print_json, row, say, show
+from pgqueue.cli.output import bar, note, print_details, print_json, row, say, show
 from pgqueue.errors import CannotConnect, Conflict, ConnectionLost, NoServer, NotInstalled, Refused, TimedOut
 from pgqueue.model import Upkeep
+from pgqueue.names import counted
 
 PASSING = (CannotConnect, Conflict, ConnectionLost, TimedOut)
 """What a command that runs for ever outlives."""
@@ -82,7 +83,7 @@ def uninstall(yes: bool, keep_archives: bool, cascade: bool, dsn: str | None) ->
       pgqueue uninstall --keep-archives
     """
     from pgqueue import migrate
-    from pgqueue.dependents import dependents
+    from pgqueue.dependents import dependents, refuse_dependents
     from pgqueue.names import listed
 
     with server.connection(dsn) as conn:
@@ -90,18 +91,16 @@ def uninstall(yes: bool, keep_archives: bool, cascade: bool, dsn: str | None) ->
         if found.kind == "pgqueue":
             archives = "but not the archives" if keep_archives else "and archives"
             used = dependents(conn, keep_archives=keep_archives)
-            if used and not cascade:
-                raise Refused(
-                    f"these depend on pgqueue and would be dropped with it: {listed(used)}; drop them,"
-                    " or give --cascade; nothing was done"
-                )
+            if not cascade:
+                refuse_dependents(used)
             besides = f", and {listed(used)}" if used else ""
             agreed(
-                f"drop pgqueue and {count(found.queues, 'queue')} with all messages {archives}{besides}?", yes
+                f"drop pgqueue and {counted(found.queues, 'queue')} with all messages {archives}{besides}?",
+                yes,
             )
         with bar() as progress:
             dropped = migrate.uninstall(conn, keep_archives=keep_archives, cascade=cascade, progress=progress)
-    say(f"pgqueue is gone, and {count(dropped, 'queue')}")
+    say(f"pgqueue is gone, and {counted(dropped, 'queue')}")
 
 
 @click.command()

@@ -20,9 +20,10 @@ from pgqueue.cli.options import (
     json_option,
     server_option,
 )
-from pgqueue.cli.output import count, note, print_json, say, show
+from pgqueue.cli.output import note, print_json, say, show
 from pgqueue.errors import PgqueueError
 from pgqueue.model import COLUMNS, MessageRecord
+from pgqueue.names import counted
 
 if TYPE_CHECKING:
     from pgqueue._sync.queue import Queue
@@ -174,7 +175,7 @@ def _each(
         print_json({"msg_id": one, done: one in found} for one in wanted)
     _report_missing(queue, wanted, found)
     if not as_json:
-        say(f"{len(found)} of {count(len(wanted), 'message')} {done}")
+        say(f"{len(found)} of {counted(len(wanted), 'message')} {done}")
 
 
 def _report_missing(queue: str, wanted: list[int], found: set[int]) -> None:

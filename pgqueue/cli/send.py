@@ -12,9 +12,10 @@ import click
 
 from pgqueue.cli import json_input, server
 from pgqueue.cli.options import Moment, json_option, server_option, standard_input
-from pgqueue.cli.output import count, note, print_json, progress, say
+from pgqueue.cli.output import note, print_json, progress, say
 from pgqueue.codec import JsonText
 from pgqueue.errors import BadValue, ConnectionLost, PgqueueError
+from pgqueue.names import counted
 
 if TYPE_CHECKING:
     from pgqueue._sync.client import Client
@@ -120,13 +121,13 @@ def _send_file(client: Client, errand: Errand, stream: IO[bytes]) -> list[int]:
     except PgqueueError as error:
         if errand.commit_each_batch:
             raise type(error)(
-                f"{error}; before it {count(len(sent), 'message')} went out", sqlstate=error.sqlstate
+                f"{error}; before it {counted(len(sent), 'message')} went out", sqlstate=error.sqlstate
             ) from error
         if isinstance(error, ConnectionLost):  # perhaps at the commit: then nobody knows
             raise
         raise type(error)(f"{error}; nothing was sent", sqlstate=error.sqlstate) from error
     except KeyboardInterrupt:
-        note(f"{count(len(sent) if errand.commit_each_batch else 0, 'message')} went out")
+        note(f"{counted(len(sent) if errand.commit_each_batch else 0, 'message')} went out")
         raise
     return sent
 
@@ -143,7 +144,7 @@ def _send_batch(client: Client, errand: Errand, batch: json_input.Batch) -> list
 def _report(errand: Errand, sent: list[int]) -> None:
     if not errand.as_json:
         ids = f", ids {sent[0]} to {sent[-1]}" if sent else ""
-        say(f"{count(len(sent), 'message')} sent to {errand.queue}{ids}")
+        say(f"{counted(len(sent), 'message')} sent to {errand.queue}{ids}")
     elif not errand.commit_each_batch:  # else they are out already
         print_json({"msg_id": one} for one in sent)
 

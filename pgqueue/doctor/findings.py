@@ -6,10 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
-
-def counted(number: int, what: str) -> str:
-    """1 row, 41,300 rows."""
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+from pgqueue.asking import Kind
+from pgqueue.names import counted
 
 
 class Severity(IntEnum):
@@ -139,7 +137,7 @@ class Report:
     version: of the package that installed pgqueue, or of pgmq; None where this role may not see it
     """
 
-    kind: str
+    kind: Kind
     version: str | None
     database: str
     server_version: str

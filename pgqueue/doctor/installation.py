@@ -9,11 +9,13 @@ from typing import Any
 
 import psycopg
 
+from pgqueue.asking import INSTALLED, Kind
 from pgqueue.doctor.findings import Finding, Limits, unseen
 from pgqueue.doctor.look import Look
 from pgqueue.doctor.survey import Queue, Relation, Survey
 from pgqueue.errors import NoSuchQueue, NotInstalled
-from pgqueue.names import lower
+from pgqueue.names import LISTS, lower
+from pgqueue.versions import SIGNATURES, told_by
 
 
 def survey(look: Look, limits: Limits, queue: str | None = None) -> Survey:
@@ -24,28 +26,23 @@ def survey(look: Look, limits: Limits, queue: str | None = None) -> Survey:
         NoSuchQueue: there is no queue of that name.
     """
     with look.transaction():
-        extension = look.rows("select extversion from pg_extension where extname = 'pgmq'")
-        kinds = look.rows(_KIND)[0]
+        (found,) = look.rows(INSTALLED)
+        lists = frozenset(row.name for row in look.rows(_LISTS, list(LISTS)))
         standby = look.value("select pg_is_in_recovery()")
         relations = look.rows(_RELATIONS)
         leaves = {row.leaf: row.parent for row in look.rows(_LEAVES)}
         locks = _locks(look, leaves)
-        marks = look.value(_MARKS)
+        signatures = [row.signature for row in look.rows(SIGNATURES)]
         role = look.value("select quote_ident(current_user)")
         reads_as_pgmq = any(_SEARCH.search(row.prosrc) for row in look.rows(_READS))
-    notes: list[Finding] = []
-    version: str | None
-    if extension:
-        kind, version = "extension", str(extension[0].extversion)
-    elif kinds.ours:
-        kind, version = "pgqueue", _package(look)
-    elif kinds.pgmq:
-        kind, version = "sql", marks
-    else:
+    kind: Kind = found.kind
+    if kind == "absent":
         raise NotInstalled("neither pgqueue nor pgmq is installed in this database: run `pgqueue install`.")
+    version = _package(look) if kind == "pgqueue" else found.extension or told_by(signatures)
+    notes: list[Finding] = []
     listed = _listed(look, role, notes)
     detached = _detached(listed, relations)
-    found = _queues(listed, [row for row in relations if row.name not in detached], locks)
+    queues = _queues(listed, [row for row in relations if row.name not in detached], locks)
     return Survey(
         look,
         limits,
@@ -53,9 +50,9 @@ def survey(look: Look, limits: Limits, queue: str | None = None) -> Survey:
         version,
         role,
         reads_as_pgmq,
-        tuple(_chosen(found, queue)),
+        tuple(_chosen(queues, queue)),
         leaves,
-        frozenset(kinds.relations),
+        lists,
         standby,
         detached,
         tuple(notes),
@@ -160,57 +157,11 @@ def _locks(look: Look, leaves: dict[int, int]) -> dict[int, str]:
     return found
 
 
-_KIND = """
-select
-    exists (
-        select from pg_class c
-        join pg_namespace n on n.oid = c.relnamespace
-        where n.nspname = 'pgqueue' and c.relname = 'migration'
-    ) as ours,
-    exists (
-        select from pg_class c
-        join pg_namespace n on n.oid = c.relnamespace
-        where n.nspname = 'pgmq' and c.relname = 'meta'
-        union all
-        select from pg_proc p
-        join pg_namespace n on n.oid = p.pronamespace
-        where n.nspname = 'pgmq'
-    ) as pgmq,
-    array(
-        select c.relname::text
-        from pg_class c
-        join pg_namespace n on n.oid = c.relnamespace
-        where n.nspname = 'pgmq' and c.relname in ('meta', 'notify_insert_throttle', 'topic_bindings')
-    ) as relations
-"""
-
-#: What tells the versions of an SQL-only pgmq apart, newest first: a function, by its number of arguments.
-_MARKS = """
-select coalesce(
-    (
-        select m.version
-        from (values
-            (1, '1.13', 'create_partitioned', 4),
-            (2, '1.11.2', 'read_grouped_head_with_poll', null),
-            (3, '1.11 or 1.11.1', 'read_grouped_head', null),
-            (4, '1.10.1', 'list_topic_bindings', null),
-            (5, '1.10', 'send_topic', null),
-            (6, '1.9', 'read_grouped', 3),
-            (7, '1.8.1', 'read_grouped', 4),
-            (8, '1.7 or 1.8', 'enable_notify_insert', null),
-            (9, '1.5.1 or 1.6', 'acquire_queue_lock', null),
-            (10, '1.5', 'read', 4),
-            (11, '1.4.4', '_get_pg_partman_schema', null),
-            (12, '1.4.3', '_get_pg_partman_major_version', null),
-            (13, '1.4.1 or 1.4.2', 'format_table_name', null)
-        ) as m (place, version, function, arguments)
-        join pg_proc p on p.proname = m.function and (m.arguments is null or p.pronargs = m.arguments)
-        join pg_namespace n on n.oid = p.pronamespace and n.nspname = 'pgmq'
-        order by m.place
-        limit 1
-    ),
-    '1.4 or before'
-)
+_LISTS = """
+select c.relname::text as name
+from pg_class c
+join pg_namespace n on n.oid = c.relnamespace
+where n.nspname = 'pgmq' and c.relname = any(%s)
 """
 
 _READS = """

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from pgqueue.asking import Kind
 from pgqueue.doctor.findings import Finding, Limits
 from pgqueue.doctor.look import Look
 from pgqueue.doctor.packaged import Difference, differences
@@ -88,15 +89,16 @@ class Survey:
     version: of the package that installed pgqueue, or of pgmq; None where that cannot be seen
     role: who looks, as SQL writes that name
     reads_as_pgmq: its function read searches as pgmq's does
-    current: it is pgqueue, of the very version of this package
     leaves: partitions by oid, each with the oid of its table
+    relations: which of the lists that all queues share are there
     standby: the server only follows another, on which all is mended
     detached: what were partitions once, by name, with the name of the table whose, None where that is gone
+    unseen: what this role could not look up
     """
 
     look: Look
     limits: Limits
-    kind: str
+    kind: Kind
     version: str | None
     role: str
     reads_as_pgmq: bool
@@ -113,6 +115,7 @@ class Survey:
 
     @property
     def current(self) -> bool:
+        """Whether it is pgqueue, of the very version of this package."""
         return self.ours and self.version == package_version()
 
     @cached_property
@@ -126,7 +129,7 @@ class Survey:
         return self.current and not any(name.startswith("pgqueue.") for name in self.differences)
 
     def has(self, relation: str) -> bool:
-        """Whether there is such a relation in schema pgmq."""
+        """Whether there is such a list in schema pgmq."""
         return relation in self.relations
 
     @cached_property

@@ -57,7 +57,7 @@ def test_calls_do_what_they_are_named_after(
         assert database.value(f"select count(*) from {queue} where message = '{{\"order\": 1}}'") == 200
         calls.drain(2)
         assert state() == (0, 203)
-        calls.on(3)
+        calls.send_fetch(3)
         assert state() == (0 if what == "pgmq" else 1, 206), "the last one is not finished yet"
         if calls.bulk is not None:
             calls.bulk(1010)

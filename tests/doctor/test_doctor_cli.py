@@ -49,7 +49,7 @@ def test_a_healthy_installation(run: Run) -> None:
 def test_what_people_see(offline: Run, ill: Patient) -> None:
     done = offline("doctor", "--dsn", ill.database.dsn, code=1)
     assert done.err == "unwell: 1 error, 1 warning, 1 info\n"
-    assert "pgmq 1.13 by its functions, without the extension, in database" in done.out
+    assert "pgmq 1.13.0 to 1.13.1 by its functions, without the extension, in database" in done.out
     assert "A read of x walks 1,152 rows" in done.out and "; adopted by pgqueue, 1 row." in done.out
     shown = done.out[done.out.index("error: mail:") :].splitlines()
     assert shown[:4] == [
@@ -68,7 +68,7 @@ def test_what_people_see(offline: Run, ill: Patient) -> None:
 def test_what_programs_get(offline: Run, ill: Patient) -> None:
     rows = offline("doctor", "--json", "--dsn", ill.database.dsn, code=1).rows
     assert rows[0]["record"] == "installation"
-    assert (rows[0]["kind"], rows[0]["version"], rows[0]["queues"]) == ("sql", "1.13", 2)
+    assert (rows[0]["kind"], rows[0]["version"], rows[0]["queues"]) == ("sql", "1.13.0 to 1.13.1", 2)
     reads = {row["queue"]: row for row in rows if row["record"] == "read"}
     assert all(len(str(one["milliseconds"]).partition(".")[2]) <= 3 for one in reads.values())
     assert (reads["x"]["rows"], reads["x"]["adopted_rows"], reads["x"]["at_most"]) == (1152, 1, False)

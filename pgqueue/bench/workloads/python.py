@@ -60,7 +60,7 @@ def _fill_up(sides: list[Calls]) -> None:
     """Every statement once, so that all are prepared."""
     for calls in sides:
         calls.cycle(10)
-        calls.on(10)
+        calls.send_fetch(10)
         calls.fill(1)
         calls.drain(1)
 
@@ -70,7 +70,7 @@ def _turn(lab: Lab, calls: Calls) -> None:
     calls.database.run(f"truncate pgmq.q_{calls.queue}")
     calls.database.run(f"vacuum (analyze) pgmq.q_{calls.queue}")
     record("send, read, delete", "µs", _each(calls.cycle, lab.count(600, least=5)))
-    record("send, fetch", "µs", _each(calls.on, lab.count(600, least=5)))
+    record("send, fetch", "µs", _each(calls.send_fetch, lab.count(600, least=5)))
     batches = lab.count(30, least=2)
     record(f"send {BATCH}", "µs", _each(calls.fill, batches))
     record(f"read and delete {BATCH}", "µs", _each(calls.drain, batches))

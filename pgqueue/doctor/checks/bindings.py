@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgqueue.doctor.findings import Finding, counted, error
+from pgqueue.doctor.findings import Finding, error
 from pgqueue.doctor.survey import Survey
+from pgqueue.names import counted
 from pgqueue.sqltext import literal
 
 _OF_NOBODY = """

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pgqueue.doctor.findings import Finding, counted, info, warning
+from pgqueue.doctor.findings import Finding, info, warning
 from pgqueue.doctor.survey import Queue, Survey
-from pgqueue.names import FLOOR_SEQUENCES, MAX_COMPILED_BYTES
+from pgqueue.names import FLOOR_SEQUENCES, MAX_COMPILED_BYTES, counted
 from pgqueue.sqltext import literal
 
 AT_ONCE = 100

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgqueue.doctor.findings import Finding, counted, unseen, warning
+from pgqueue.doctor.findings import Finding, unseen, warning
 from pgqueue.doctor.survey import Queue, Relation, Survey
+from pgqueue.names import counted
 from pgqueue.sqltext import ident, literal
 
 #: Rows of a default partition that are counted.

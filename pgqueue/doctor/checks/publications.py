@@ -7,9 +7,8 @@ from typing import Any
 
 from pgqueue.doctor.findings import Finding, error
 from pgqueue.doctor.survey import Relation, Survey
+from pgqueue.names import LISTS
 from pgqueue.sqltext import ident
-
-LISTS = ("meta", "notify_insert_throttle", "topic_bindings")
 
 #: Of a partitioned table its partitions: those are what is updated, whichever of both is published.
 _BARE = """

@@ -35,10 +35,16 @@ VERSIONS = (
 )
 OLDEST, NEWEST = "1.3.3", PGMQ_VERSION
 
-#: The columns of a queue's table; the order differs after pgmq's own upgrades.
-QUEUE_COLUMNS = ("msg_id", "read_ct", "enqueued_at", "last_read_at", "vt", "message", "headers")
 #: Columns that a queue of an older version lacks, with their types.
 LATER_COLUMNS = {"headers": "jsonb", "last_read_at": "timestamptz"}
+
+#: The functions of schema pgmq, as `FUNCTIONS` writes them.
+SIGNATURES = """
+select p.proname || '(' || concat_ws(',', variadic array(
+    select format_type(t.type, null) from unnest(p.proargtypes) with ordinality as t (type, place) order by t.place
+)) || ')' as signature
+from pg_catalog.pg_proc p
+where p.pronamespace = to_regnamespace('pgmq')"""
 
 FUNCTIONS: dict[str, tuple[str, str | None]] = {
     "_belongs_to_pgmq(text)": ("1.3.3", None),
