@@ -22,7 +22,7 @@ class Grant:
 
 @dataclass(frozen=True)
 class Rights:
-    """Who may call a function: `acl` None means the default, everybody."""
+    """Who may call a function: where nobody said, Postgres's default, which is everybody."""
 
     name: str
     call: str
@@ -114,7 +114,7 @@ def statements(conn: psycopg.Connection, call: str, acl: str | None, kind: str =
 
 @dataclass(frozen=True)
 class TableRights:
-    """Who owns a table, and the statements that give others their rights on it."""
+    """Who owns a table, and who else has a right on it: the right, the role, whether that may pass it on."""
 
     owner: str
     grants: tuple[tuple[str, str, bool], ...]

@@ -133,7 +133,7 @@ def briefly(
 
 
 def unless_going(conn: psycopg.Connection, look: Callable[[], T]) -> T:
-    """What a look over all queues finds: again, where one is dropped while it is looked at, but not for ever."""
+    """Runs a catalogue query, retrying while objects vanish under it, at most MOST_DROPPED times."""
     for _ in range(MOST_DROPPED):
         try:
             return look()

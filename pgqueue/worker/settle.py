@@ -55,7 +55,7 @@ async def patiently(client: AsyncClient, call: Callable[[], Awaitable[T]]) -> T:
 
 
 class Settlement:
-    """The ends of a handler's messages but the happy one. All of them are for the holder of the lease."""
+    """What happens to a message that was not completed: give back, retry, set aside, discard. Fenced by the lease."""
 
     def __init__(self, client: AsyncClient, handler: Handler) -> None:
         self._client = client

@@ -29,12 +29,9 @@ where n.nspname in ('pgmq', 'pgqueue')
     and a.grantee = 0
     and not (
         n.nspname = 'pgqueue'
-        and (
-            c.relrowsecurity  -- of older installations
-            or exists (
-                select from pg_trigger t
-                where t.tgrelid = c.oid and t.tgenabled <> 'D' and t.tgfoid = to_regproc('pgqueue._guard_rows')
-            )
+        and exists (
+            select from pg_trigger t
+            where t.tgrelid = c.oid and t.tgenabled <> 'D' and t.tgfoid = to_regproc('pgqueue._guard_rows')
         )
     )
 group by c.oid, n.nspname, c.relname
