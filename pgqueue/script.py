@@ -12,11 +12,21 @@ from pathlib import Path
 
 from jinja2 import Environment
 
-from .names import FUNCTIONS, GROUPED_FUNCTIONS, PARTITIONED_FUNCTIONS, PGMQ_VERSION, tidy
+from .names import (
+    FLOOR_SEQUENCES,
+    FUNCTIONS,
+    GROUPED_FUNCTIONS,
+    PARTITIONED_FUNCTIONS,
+    PGMQ_VERSION,
+    QueueNames,
+    tidy,
+)
 from .sqltext import (
     Fragment,
+    Queue,
     dynamic_queue,
     environment,
+    ident,
     literal,
     normalise,
     put_breaks,
@@ -161,6 +171,29 @@ def adopt_sql() -> str:
 def uninstall_sql() -> str:
     """What drops an installation of few queues in one go; `pgqueue uninstall` goes in steps."""
     return _render("uninstall.sql.jinja")
+
+
+def index_sql(index: str, names: QueueNames) -> str:
+    """The statement that makes one of a queue's indexes, without its semicolon. index: a key of sqltext.INDEXES."""
+    return put_breaks(_macro("layout/indexes.sql.jinja", index, static_queue(names)))
+
+
+def condition(kind: str) -> str:
+    """What is true of messages m that are `ready`, or `waiting`."""
+    return _macro("macros/message.sql.jinja", kind)
+
+
+def floor_sql(names: QueueNames) -> tuple[str, str]:
+    """Where a reader begins: the lowest id of ready messages, the lowest vt of waiting ones. A queue that was never
+    compiled has no sequences that say so, and is read from the start."""
+    sequences = {part: literal(ident("pgqueue", names.part(part)).text) for part in FLOOR_SEQUENCES}
+    q = Queue({part: Fragment(f"to_regclass({sequence})") for part, sequence in sequences.items()})
+    return _macro("macros/reader.sql.jinja", "from_id", q), _macro("macros/reader.sql.jinja", "since", q)
+
+
+def _macro(template: str, name: str, *given: Queue) -> str:
+    """What one macro of a template renders to."""
+    return str(getattr(_jinja().get_template(template).module, name)(*given)).strip()
 
 
 def queue_sql(queue_name: str, *, unlogged: bool = False, grouped: bool = False) -> str:

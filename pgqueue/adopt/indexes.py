@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cache
 
 import psycopg
 
@@ -16,7 +15,8 @@ from pgqueue.adopt.survey import Queue
 from pgqueue.adopt.waiting import briefly, unless_going
 from pgqueue.errors import InTheWay
 from pgqueue.names import QueueNames, object_name
-from pgqueue.sqltext import INDEXES, environment, ident, put_breaks, static_queue
+from pgqueue.script import index_sql
+from pgqueue.sqltext import INDEXES, ident
 
 #: Pages up to which an index is made in an instant, under a lock that writers wait for: 2 MB.
 SMALL = 256
@@ -30,7 +30,7 @@ Progress = Callable[[int, int], None]
 class Index:
     """An index that a table shall have: `definition` is what follows the table's name in `create index`."""
 
-    label: str  # ready, waiting, msg_id, fifo, archive
+    label: str
     name: str
     table: str
     definition: str
@@ -98,15 +98,9 @@ def grouped(queue: Queue) -> Index:
 
 
 def _ours(index: str, name: str, table: str) -> Index:
-    text = put_breaks(str(getattr(_layout(), index)(static_queue(QueueNames(name))))).strip()
-    definition = text.split(f" on {ident('pgmq', table)} ", 1)[1]
+    definition = index_sql(index, QueueNames(name)).split(f" on {ident('pgmq', table)} ", 1)[1]
     prefix, suffix = INDEXES[index]
     return Index(index.removesuffix("_index"), object_name(prefix, name, suffix), table, definition)
-
-
-@cache
-def _layout() -> object:
-    return environment().get_template("layout/indexes.sql.jinja").module
 
 
 # --- building ---------------------------------------------------------------------------------------

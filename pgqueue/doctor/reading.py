@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import psycopg
 
 from pgqueue.doctor.findings import Reading
 from pgqueue.doctor.survey import Queue, Relation, Survey
-from pgqueue.sqltext import environment, ident, literal
+from pgqueue.script import condition, floor_sql
 
 #: Due waiting messages that a read of ours looks at, at most, when it asks for one: 32 + qty, and one to know of more.
 MOST_DUE = 34
@@ -66,7 +65,7 @@ def _walk_of_pgmq(survey: Survey, table: Relation) -> _Walk:
 
 def _walk_of_ours(survey: Survey, queue: Queue, table: Relation) -> _Walk:
     """The two scans of a compiled reader: due waiting messages, ready ones; each from its floor on."""
-    ready, waiting = _conditions()
+    ready, waiting = condition("ready"), condition("waiting")
     with survey.look.transaction():
         for plan in ("enable_seqscan", "enable_bitmapscan"):
             survey.look.set(plan, "off")
@@ -90,25 +89,10 @@ def _walk_of_ours(survey: Survey, queue: Queue, table: Relation) -> _Walk:
     )
 
 
-@cache
-def _conditions() -> tuple[str, str]:
-    """Of ready and of waiting messages, as the templates have them."""
-    words = ("ready", "waiting")
-    source = '{{% from "macros/message.sql.jinja" import {0} %}}{{{{ {0}() }}}}'
-    ready, waiting = (environment().from_string(source.format(word)).render().strip() for word in words)
-    return ready, waiting
-
-
 def _floor(survey: Survey, queue: Queue) -> tuple[str, str]:
     """Where the scans begin, as literals: below lie rows that are dead."""
-    floor_id, floor_vt = (
-        f"pg_sequence_last_value(to_regclass({literal(ident('pgqueue', queue.names.part(part)).text)}))"
-        for part in ("floor_id", "floor_vt")
-    )
-    (row,) = survey.look.rows(
-        f"select coalesce({floor_id}, -9223372036854775808)::text as id,"
-        f" coalesce(to_timestamp(nullif(greatest({floor_vt}, 0), 0) / 1e6::float8), '-infinity')::text as vt"
-    )
+    from_id, since = floor_sql(queue.names)
+    (row,) = survey.look.rows(f"select ({from_id})::text as id, ({since})::text as vt")
     return f"'{row.id}'::bigint", f"'{row.vt}'::timestamptz"
 
 
@@ -146,7 +130,7 @@ def _adopted(survey: Survey, table: Relation) -> tuple[int | None, bool]:
     A message is ready or waiting by its own columns, so it is known without the indexes. At most 34 due waiting
     ones are looked at, whatever is there: where counting them takes long, that bound is the answer.
     """
-    ready, waiting = _conditions()
+    ready, waiting = condition("ready"), condition("waiting")
     try:
         # Ready messages of the future, as a clock set back leaves behind, stand in the way of those after them.
         ahead = _count(survey, table, f"m.vt > now() and {ready}", survey.limits.read_rows)

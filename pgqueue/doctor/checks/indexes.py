@@ -8,7 +8,8 @@ from typing import Any
 from pgqueue.doctor.findings import Finding, error, info, warning
 from pgqueue.doctor.survey import Queue, Relation, Survey
 from pgqueue.names import object_name
-from pgqueue.sqltext import INDEXES, environment, ident, put_breaks, static_queue
+from pgqueue.script import index_sql
+from pgqueue.sqltext import INDEXES, ident
 
 #: Conditions of our partial indexes, as every Postgres prints them.
 CONDITIONS = {
@@ -154,8 +155,4 @@ def _online(table: Relation) -> str:
 
 def _create(queue: Queue, table: Relation, kind: str) -> str:
     """The statement that makes an index of ours, as the template has it."""
-    template = environment().from_string(
-        f'{{% from "layout/indexes.sql.jinja" import {kind} %}}{{{{ {kind}(q) }}}};'
-    )
-    text = put_breaks(template.render(q=static_queue(queue.names))).strip()
-    return text.replace("create index ", f"create index {_online(table)}", 1)
+    return f"{index_sql(kind, queue.names)};".replace("create index ", f"create index {_online(table)}", 1)
