@@ -1992,8 +1992,8 @@ ALTER FUNCTION pgqueue._archive(p_queue_name text, p_msg_ids bigint[]) OWNER TO 
 CREATE FUNCTION pgqueue._check_archive(p_name text) RETURNS void
     LANGUAGE plpgsql STABLE PARALLEL SAFE
     AS $_$
--- A new queue reuses an archive of its name that an earlier queue left, but not one that is the old archive of another
--- queue, named so by convert_archive_partitioned.
+-- Refuses a new queue whose archive's name is taken by the old archive of another queue, which convert_archive_partitioned
+-- named so. An archive that an earlier queue of its name left is reused.
 declare
     v_other text := regexp_replace(p_name, '_old$', '');
 begin
@@ -2154,7 +2154,7 @@ ALTER FUNCTION pgqueue._check_partitioning(p_interval text, p_retention text, p_
 CREATE FUNCTION pgqueue._check_rights(p_name text) RETURNS void
     LANGUAGE plpgsql STABLE PARALLEL SAFE
     AS $$
--- Who may change the make of a queue: the owner of its table, or a role that may create in schema pgmq.
+-- Raises unless this role owns the queue's table or may create in schema pgmq: those may have it compiled.
 begin
     if not has_schema_privilege('pgmq', 'create') and not exists (
         select from pg_catalog.pg_class c
@@ -4071,7 +4071,7 @@ begin
             and c.relkind in ('r', 'p')
         order by c.relname desc
     );
-    -- An archive alone is no queue: it was kept.
+    -- An archive alone is no queue: it is one that was kept.
     if 'q_' || v_name <> all(v_tables) and not exists (select from pgmq.meta m where lower(m.queue_name) = v_name) then
         return false;
     end if;
@@ -4186,7 +4186,7 @@ ALTER FUNCTION pgqueue._due_keys(p_due bigint[], p_most bigint) OWNER TO app_own
 CREATE FUNCTION pgqueue._estimated_rows(p_relation regclass) RETURNS bigint
     LANGUAGE sql STABLE PARALLEL SAFE
     AS $$
-    -- Rows by the density last seen and the size of now, as the planner estimates; of a partitioned one over its leaves.
+    -- Rows as the planner estimates them, by the density last seen and the size now; of a partitioned table, of all leaves.
     select coalesce(sum(
         case
             when c.reltuples > 0 and c.relpages > 0
@@ -4311,8 +4311,8 @@ ALTER FUNCTION pgqueue._finish(p_queue_name text, p_msg_ids bigint[], p_read_cts
 CREATE FUNCTION pgqueue._fire_triggers(p_name text) RETURNS void
     LANGUAGE plpgsql
     AS $$
--- Lets this transaction's own messages notify now (at commit, as every NOTIFY): with their triggers pending, Postgres
--- would refuse to drop, empty or alter the table.
+-- Fires the notify triggers of messages that this transaction has sent (what they notify still goes out at commit): while
+-- triggers are pending, Postgres refuses to drop, truncate or alter the table.
 begin
     if exists (
         select from pg_catalog.pg_constraint c
@@ -4346,7 +4346,7 @@ begin
     is_turn := (((date_part('epoch', p_ts) * 1000000)::bigint & 255) < p_qty or ((date_part('epoch', p_ts) * 1000000)::bigint - walk) / 1000000 <> 0) is true;
     is_full := walk is null or is_turn and ((date_part('epoch', p_ts) * 1000000)::bigint - walk) / 1000000 <> 0;
     if current_setting('transaction_isolation') <> 'read committed' or row_security_active(p_relation) then
-        -- Its snapshot may be old, or it may see some rows only: it neither moves the floor nor claims the walk.
+        -- Its snapshot may be old, or row security may hide rows from it: it neither moves the floor nor claims the walk.
         is_turn := false;
     elsif is_full and walk is not null then
         walk := setval(p_walk, (date_part('epoch', p_ts) * 1000000)::bigint);
@@ -4818,7 +4818,7 @@ ALTER FUNCTION pgqueue._make_notified_sequence(p_name text) OWNER TO app_owner;
 CREATE FUNCTION pgqueue._make_notify_trigger(p_name text, p_queue_name text) RETURNS void
     LANGUAGE plpgsql
     AS $$
--- Deferred: decided at commit, when the sender can be sure to wake a listener, and without waiting for other senders.
+-- Deferred, so that it decides at commit whether to notify: then a listener finds the message, and no sender waits for another.
 declare
     v_table text := 'q_' || p_name;
 begin
@@ -4940,14 +4940,14 @@ ALTER FUNCTION pgqueue._make_sequences(p_name text, p_suffixes text[]) OWNER TO 
 CREATE FUNCTION pgqueue._may_be_free(p_xmax xid, p_snapshot pg_snapshot) RETURNS boolean
     LANGUAGE plpgsql STABLE
     AS $$
--- Whether the transaction in a visible row's xmax had ended when the query began: it rolled back, and the row is free to
--- lock. True also where that cannot be known, and the row lock decides: for what this transaction or a subtransaction may
--- have done itself, and beyond READ COMMITTED, where a changed row is an error. A multixact id is read as if it were a
--- transaction id: usually one long ended, or one so far ahead that it can be none.
+-- Whether the transaction in a visible row's xmax had ended when the query began: then it rolled back, and the row is free.
+-- True also where that is not known, so that the row lock decides: for what this transaction or a subtransaction of it may
+-- have done, and beyond READ COMMITTED, where a changed row is an error. A multixact id is read as if it were a transaction's:
+-- usually of one long ended, or so far ahead that it can be none.
 declare
     v_next bigint := pg_snapshot_xmax(p_snapshot)::text::bigint;
     v_xmax bigint := p_xmax::text::bigint;
-    -- With the epoch that a row leaves out: the one that is nearest.
+    -- A row holds no epoch: the one that brings xmax nearest to now.
     v_full xid8 := (v_xmax + (((v_next - v_xmax + 2147483648) >> 32) << 32))::text::xid8;
 begin
     return pg_visible_in_snapshot(v_full, p_snapshot)
@@ -5055,14 +5055,14 @@ begin
         end if;
         perform setval(p_walk, (date_part('epoch', p_ts) * 1000000)::bigint);
     elsif pg_sequence_last_value(p_walk) <> p_own_walk then
-        -- Not above what another's full walk has found meanwhile.
+        -- Another read has begun a full walk meanwhile: not above what that finds.
         v_may_rise := false;
         v_floor := coalesce(v_floor, p_msg_id);
     end if;
     if p_msg_id < v_floor or p_msg_id > coalesce(v_floor, 0) and v_may_rise then
         perform setval(p_floor_id, p_msg_id);
     elsif v_floor is null then
-        -- So low that the next such transaction does not raise it at once.
+        -- So low that the next transaction that has written does not raise it at once.
         perform setval(p_floor_id, greatest(p_msg_id, -9223372036854775308) - 500);
     end if;
     -- It rises by a tenth of a second at least: each time is a record in the WAL.
@@ -5084,9 +5084,9 @@ ALTER FUNCTION pgqueue._move_floor(p_relation regclass, p_floor_id regclass, p_f
 CREATE FUNCTION pgqueue._move_spill(p_table text, OUT moved bigint, OUT problem text) RETURNS record
     LANGUAGE plpgsql
     AS $_$
--- Moves rows out of the default partition (the spill) into partitions of their own, ids and leases kept. All others wait
--- meanwhile: whoever waited for a single row would find it gone, and a lighter lock, made stronger later, would end in a
--- deadlock with every reader. Says how many rows it moved; and of a range whose partition was detached, that its rows stay.
+-- Moves rows out of the default partition (the spill) into partitions of their own, ids and leases kept. Locks the table
+-- against everybody: who waited for a single row would find it gone, and a weaker lock, made stronger later, would deadlock
+-- with every reader. Says how many rows it moved; a range whose partition was detached is a problem: its rows stay.
 declare
     v_default regclass := pgqueue._default_partition(p_table);
     v_control text := (select p.control from pgqueue.partitioning p where p.table_name = p_table);
@@ -5173,7 +5173,7 @@ ALTER FUNCTION pgqueue._newest_value(p_table text) OWNER TO app_owner;
 CREATE FUNCTION pgqueue._notified(p_name text) RETURNS regclass
     LANGUAGE sql STABLE PARALLEL SAFE
     AS $_$
-    -- The sequence that holds when a queue's listeners were last told, in microseconds; null if there is none.
+    -- The sequence that holds when a queue's listeners were last notified, in microseconds; null if there is none.
     select to_regclass('pgqueue.' || quote_ident(p_name || '$notified'));
 $_$;
 
@@ -5187,8 +5187,8 @@ ALTER FUNCTION pgqueue._notified(p_name text) OWNER TO app_owner;
 CREATE FUNCTION pgqueue._object_name(p_prefix text, p_name text, p_suffix text) RETURNS text
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
     AS $_$
-    -- An index's name; with the queue's MD5 where it would exceed 63 bytes and Postgres would cut it to another's. The
-    -- dollar, since a queue may have such a number for its name.
+    -- An index's name. Where it would exceed 63 bytes, and Postgres might cut it to another's, with the queue's MD5; and a
+    -- dollar, which is in no queue's name, since a queue may be named like an MD5.
     select case
         when octet_length(p_prefix || p_name || p_suffix) <= 63 then p_prefix || p_name || p_suffix
         else p_prefix || md5(p_name) || '$' || p_suffix
@@ -5290,7 +5290,7 @@ declare
     v_ts timestamptz := clock_timestamp();
 begin
     if p_qty < 0 then
-        -- Whether Postgres says so depends on the plan.
+        -- Postgres says so by itself with some plans only.
         raise invalid_row_count_in_limit_clause using message = 'LIMIT must not be negative';
     end if;
     return query execute format($sql$
@@ -5524,7 +5524,7 @@ ALTER FUNCTION pgqueue._span(p_interval text) OWNER TO app_owner;
 CREATE FUNCTION pgqueue._wants_compiling(p_name text) RETURNS boolean
     LANGUAGE sql STABLE PARALLEL SAFE
     AS $$
-    -- There is such a queue, of tables both, and neither it nor the installation has switched compiling off.
+    -- Whether the queue has both its tables, and compiling is not switched off for it or for the installation.
     select
         (
             select count(*) = 2
@@ -5552,8 +5552,8 @@ CREATE FUNCTION pgqueue._write_direct_calls() RETURNS void
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET check_function_bodies TO 'off'
     AS $_$
--- Writes into the functions that take a queue's name the calls of the first 32 compiled queues: as dynamic SQL each would be
--- parsed and planned anew. Only 32, since every session keeps this text in memory; which they are affects speed alone. If
+-- Writes static calls for the first 32 compiled queues into the functions that take a queue's name: a dynamic call is parsed
+-- and planned each time. Only 32, since every session keeps this text in memory; which they are affects speed alone. If
 -- another transaction is doing this already, installs, or changes those functions, it is left to the next time. Open to all:
 -- what it writes depends on the queues alone, on names that need no quoting, and goes into functions of the installation's
 -- owner alone, while that role may write them.
