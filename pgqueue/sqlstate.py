@@ -45,6 +45,8 @@ def from_server(error: BaseException) -> PgqueueError:
     if "pgqueue adopt" in hint:
         return ForeignInstallation(f"{said}. {hint}", sqlstate=sqlstate)
     kind, message = _kind(sqlstate, said)
+    if kind is BadMessage and (detail := getattr(diag, "message_detail", None)):
+        message = f"{said}: {detail}"  # which character it is that Postgres cannot store
     return kind(message, sqlstate=sqlstate)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import sys
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -76,6 +77,16 @@ class Background:
         """Wait until it has ended, as it is about to; break it off after so many seconds."""
         await asyncio.wait({self._task}, timeout=seconds)
         self._task.cancel()
+
+
+# --- what a client can be given ---------------------------------------------------------------------
+
+OF_THIS_WORLD = "an asyncio"
+
+
+def is_of_other_world(method: object) -> bool:
+    """Whether it is to be awaited here and not there, or the other way round."""
+    return not inspect.iscoroutinefunction(method)
 
 
 # --- SQLAlchemy -----------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import select
 import socket
 import sys
@@ -99,6 +100,16 @@ class Background:
     def end(self, seconds: float = 5.0) -> None:
         """Wait until it has ended, as it is about to; leave it alone after so many seconds."""
         self._thread.join(seconds)
+
+
+# --- what a client can be given ---------------------------------------------------------------------
+
+OF_THIS_WORLD = "a sync"
+
+
+def is_of_other_world(method: object) -> bool:
+    """Whether it is to be awaited here and not there, or the other way round."""
+    return inspect.iscoroutinefunction(method)
 
 
 # --- SQLAlchemy -----------------------------------------------------------------------------------

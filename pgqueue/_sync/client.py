@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from psycopg import Connection
 
 from pgqueue import trace
-from pgqueue._sync._compat import is_sqlalchemy
+from pgqueue._sync._compat import OF_THIS_WORLD, is_of_other_world, is_sqlalchemy
 from pgqueue._sync.adapt import Alchemy
 from pgqueue._sync.lenders import Callers, Lender, Lent, Own, Pool
 from pgqueue._sync.listen import Listener
@@ -341,10 +341,13 @@ def _lender(server: Any, prepare: bool) -> tuple[Lender, Listener | None]:
     lender: Own | Pool
     if isinstance(server, str):
         lender = Own(server, prepare)
-    elif hasattr(server, "getconn"):
+    elif hasattr(server, "getconn") and not is_of_other_world(server.getconn):
         lender = Pool(server, prepare)
     else:
-        raise BadValue(f"a DSN, or a connection, pool or session, not {type(server).__name__}")
+        given = f"{type(server).__module__}.{type(server).__qualname__}"
+        raise BadValue(
+            f"a DSN, or {OF_THIS_WORLD} connection, pool or session of psycopg or SQLAlchemy, not {given}"
+        )
     return lender, Listener(lender) if prepare else None
 
 

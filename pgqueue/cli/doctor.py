@@ -170,7 +170,8 @@ def _shown(findings: Sequence[Finding]) -> Iterator[Finding]:
 def _show_finding(finding: Finding) -> None:
     say("")
     queue = f"{finding.queue}: " if finding.queue else ""
-    say(f"{finding.severity}: {queue}{finding.what}  [{finding.check}]")
+    check = f"  [{finding.check}]" if finding.check else ""
+    say(f"{finding.severity}: {queue}{finding.what}{check}")
     say(f"    {finding.why}")
     for line in finding.remedy.splitlines():
         say(f"        {line}")

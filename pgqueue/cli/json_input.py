@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from pgqueue.codec import JsonText
 from pgqueue.errors import BadMessage
 
+NO_JSON = "is not JSON"
 BATCH_BYTES = 4 * 2**20
 """A batch is full at this size, however few its messages."""
 
@@ -30,9 +31,8 @@ def message(text: str) -> JsonText:
     try:
         return checked(text)
     except BadMessage as error:
-        raise BadMessage(
-            f"the message is not JSON: {error}; text needs quotes of its own: '\"text\"'"
-        ) from None
+        hint = "; text needs quotes of its own: '\"text\"'" if str(error).startswith(NO_JSON) else ""
+        raise BadMessage(f"the message {error}{hint}") from None
 
 
 def headers(text: str) -> JsonText:
@@ -40,7 +40,7 @@ def headers(text: str) -> JsonText:
     try:
         found = checked(text)
     except BadMessage as error:
-        raise BadMessage(f"the headers are not JSON: {error}") from None
+        raise BadMessage(f"the value for headers {error}") from None
     if not found.lstrip().startswith("{"):
         raise BadMessage('the headers are not a JSON object such as {"x-pgmq-group": "a"}')
     return found
@@ -73,24 +73,24 @@ def _from_line(line: bytes, number: int) -> JsonText:
     except UnicodeDecodeError as error:
         raise BadMessage(f"line {number} is not UTF-8 (byte {error.start + 1})") from None
     except BadMessage as error:
-        raise BadMessage(f"line {number} is not JSON: {error}") from None
+        raise BadMessage(f"line {number} {error}") from None
 
 
 def checked(text: str) -> JsonText:
-    """The text, if Postgres can hold it as jsonb. Raises BadMessage, which says what is wrong and where."""
+    """The text, if Postgres can hold it as jsonb. Raises BadMessage, which says what it is or holds, and where."""
     if not _is_utf8(text):
-        raise BadMessage("it is not UTF-8")
+        raise BadMessage("is not UTF-8")
     try:
         value = json.loads(text, parse_int=str, parse_float=str, parse_constant=_refuse)
         if "\\" in text:
             for one in _strings(value):
                 if "\0" in one or not _is_utf8(one):
-                    raise BadMessage("\\u0000 and half a surrogate pair are nothing that Postgres can store")
+                    raise BadMessage("holds \\u0000 or half a surrogate pair, which Postgres cannot store")
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}" if "\n" in text else f"column {error.colno}"
-        raise BadMessage(f"{error.msg}, {place}") from None
+        raise BadMessage(f"{NO_JSON}: {error.msg}, {place}") from None
     except RecursionError:
-        raise BadMessage("it is nested too deeply") from None
+        raise BadMessage("is nested too deeply") from None
     return JsonText(text)
 
 
@@ -103,7 +103,7 @@ def _is_utf8(text: str) -> bool:
 
 
 def _refuse(word: str) -> NoReturn:
-    raise BadMessage(f"{word} is no JSON number")
+    raise BadMessage(f"{NO_JSON}: {word} is no JSON number")
 
 
 def _strings(value: Any) -> Iterator[str]:

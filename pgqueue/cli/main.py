@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 
@@ -21,6 +21,22 @@ CUT_OFF = 141
 """Exit code when the reader of our output has gone, as a shell has it."""
 
 
+MEANT = {
+    "ack": "delete",
+    "consume": "worker",
+    "enqueue": "send",
+    "info": "status",
+    "init": "install",
+    "listen": "worker",
+    "ls": "queue list",
+    "migrate": "upgrade",
+    "publish": "send",
+    "receive": "read",
+    "run": "worker",
+}
+"""What users of other queues type, and the command that does it here."""
+
+
 class Failure(click.ClickException):
     """A command that was refused or failed: one line on stderr, exit code 1."""
 
@@ -29,7 +45,10 @@ class Failure(click.ClickException):
 
 
 class Program(click.Group):
-    """A group whose commands never end in a traceback, and are listed in the order they were added."""
+    """A group whose commands never end in a traceback, and are listed in the order they were added.
+
+    What is looked for in the wrong place, or by the name it has elsewhere, is pointed out.
+    """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
@@ -38,15 +57,22 @@ class Program(click.Group):
         with _failures():
             return super().invoke(ctx)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0].partition("=")[0] in ("--dsn", "--json"):
+            option = args[0].partition("=")[0]
+            ctx.fail(f"{option} goes after the command, as in 'pgqueue status {option}'.")
+        return super().parse_args(ctx, args)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that the words name; one that a group of ours has is named with its group."""
+        """The command that the words name."""
         word = args[0]
         if word not in self.commands and not ctx.resilient_parsing:
             homes = [name for name, one in self.commands.items() if word in getattr(one, "commands", ())]
-            if homes:
-                meant = " or ".join(f"'pgqueue {home} {word}'" for home in homes)
+            found = [MEANT[word]] if word in MEANT else [f"{home} {word}" for home in homes]
+            if found:
+                meant = " or ".join(f"'pgqueue {one}'" for one in found)
                 ctx.fail(f"No such command '{word}'. Did you mean {meant}?")
         return super().resolve_command(ctx, args)
 
@@ -64,11 +90,16 @@ def _failures() -> Iterator[None]:
         click.echo("interrupted", err=True)
         raise click.exceptions.Exit(INTERRUPTED) from None
     except BrokenPipeError:
-        _leave_quietly()
+        _discard_output()
+        raise click.exceptions.Exit(CUT_OFF) from None
     except PgqueueError as error:
         raise Failure(str(error)) from error
     except OSError as error:
         named = f"{error.filename}: " if error.filename else ""
+        try:
+            sys.stdout.flush()
+        except OSError:
+            _discard_output()
         raise Failure(f"{named}{error.strerror or error}") from error
     except ImportError as error:
         if error.name == "psycopg" or "no pq wrapper available" in str(error):
@@ -83,10 +114,9 @@ def _failures() -> Iterator[None]:
         raise Failure(str(from_server(error))) from error
 
 
-def _leave_quietly() -> NoReturn:
-    """End without a word: nobody reads any more, and Python would complain when it flushes at exit."""
+def _discard_output() -> None:
+    """What cannot be written is forgotten: Python would complain when it flushes at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    raise click.exceptions.Exit(CUT_OFF)
 
 
 @click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"]})

@@ -89,7 +89,11 @@ class MessageId(click.ParamType):  # type: ignore[type-arg]  # generic in newer 
     name = "id"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
-        return "-" if value == "-" else int(BIGINT.convert(value, param, ctx))
+        if value == "-":
+            return "-"
+        if isinstance(value, str) and not re.fullmatch(r"\s*[+-]?\d+\s*", value):
+            self.fail(f"{value!r} is not a message id", param, ctx)
+        return int(BIGINT.convert(value, param, ctx))
 
 
 def all_ids(given: tuple[int | str, ...]) -> list[int]:

@@ -168,8 +168,12 @@ def _console() -> Any:
     """Where tables go. Off a terminal there is no colour, and no line is broken."""
     from rich.console import Console
 
+    class Ours(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
     on_terminal = sys.stdout is not None and sys.stdout.isatty()
-    return Console(highlight=False, emoji=False, markup=False, width=None if on_terminal else 10**6)
+    return Ours(highlight=False, emoji=False, markup=False, width=None if on_terminal else 10**6)
 
 
 @contextmanager

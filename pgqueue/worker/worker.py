@@ -55,6 +55,11 @@ class Worker:
         self._schedules: list[Schedule] = []
         self._stop: Callable[[], None] | None = None
 
+    @property
+    def server(self) -> AsyncClient | Client | str | None:
+        """What it was given; None stands for the server that the environment names when it runs."""
+        return self._server
+
     # --- registering ------------------------------------------------------------------------------
 
     def handler(

@@ -43,9 +43,9 @@ Shell = Callable[[str], Done]
 
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No variable that names a server or a colour."""
+    """No variable that names a server or a colour, or has Python write at once what a user's would collect."""
     for name in list(os.environ):
-        if name.startswith("PG") or name in ("DATABASE_URL", "NO_COLOR", "FORCE_COLOR"):
+        if name.startswith("PG") or name in ("DATABASE_URL", "NO_COLOR", "FORCE_COLOR", "PYTHONUNBUFFERED"):
             monkeypatch.delenv(name)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 import pytest
 
+from pgqueue.cli.main import MEANT, main
 from tests.cli.conftest import Run
 from tools.cli_help import commands
 
@@ -58,8 +59,8 @@ def test_every_option_says_what_it_does(name: str) -> None:
             assert parameter.help, f"{name} {parameter.opts[0]}"
 
 
-#: Without a server, or with the one that the module's own client names.
-SERVERLESS = ("sql", "embedded", "completion", "help", "bench report", "bench check", "worker")
+#: Without a server.
+SERVERLESS = ("sql", "embedded", "completion", "help", "bench report", "bench check")
 
 
 @pytest.mark.parametrize("name", [n for n in LEAVES if not n.removeprefix("pgqueue ").startswith(SERVERLESS)])
@@ -77,11 +78,29 @@ def test_every_command_that_talks_to_a_server_takes_a_dsn(name: str) -> None:
         ("purge", "pgqueue queue purge"),
         ("show", "pgqueue queue show"),
         ("start", "pgqueue embedded start"),
+        ("run", "pgqueue worker"),
+        ("publish", "pgqueue send"),
     ],
 )
 def test_a_word_of_a_group_is_found_there(offline: Run, word: str, meant: str) -> None:
     error = offline(word, "orders", code=2).err
     assert f"No such command '{word}'. Did you mean '{meant}'?" in error
+
+
+def test_every_other_word_means_a_command() -> None:
+    assert {f"pgqueue {meant}" for meant in MEANT.values()} <= set(LEAVES)
+    assert not set(MEANT) & set(main.commands)
+
+
+def test_an_option_before_the_command(offline: Run) -> None:
+    for word in ("--dsn", "--dsn=postgresql:///x", "--json"):
+        error = offline(word, "status", code=2).err
+        assert "goes after the command" in error
+
+
+def test_as_a_module_of_python(bare: None) -> None:
+    done = subprocess.run([sys.executable, "-m", "pgqueue", "-V"], capture_output=True, text=True)
+    assert done.stdout.startswith("pgqueue, version ")
 
 
 def test_a_slip_is_still_met(offline: Run) -> None:

@@ -108,7 +108,7 @@ def test_large_messages_make_batches_of_their_own(orders: Run) -> None:
 )
 def test_what_is_not_json_is_told_with_its_line(orders: Run, line: bytes, said: str) -> None:
     done = orders("send", "orders", "-", stdin=b"1\n" + line + b"\n", code=1)
-    assert done.err.startswith("Error: line 2 is not ")
+    assert done.err.startswith("Error: line 2 ")
     assert said in done.err
     assert bodies(orders) == []
 
@@ -123,10 +123,17 @@ def test_backslashes_are_no_nuls(orders: Run) -> None:
     assert bodies(orders) == ["\\u0000 \\ud800 \U0001f600"]
 
 
-@pytest.mark.parametrize("message", ["", "hello", "{", "'x'", "NaN", '"\\u0000"', "1 2", '{"a"\n:}'])
+@pytest.mark.parametrize("message", ["", "hello", "{", "'x'", "NaN", "1 2", '{"a"\n:}'])
 def test_a_message_that_is_not_json_is_one_line(orders: Run, message: str) -> None:
     assert "the message is not JSON" in orders("send", "orders", message, code=1).err
     assert bodies(orders) == []
+
+
+def test_a_message_that_postgres_cannot_store(orders: Run) -> None:
+    done = orders("send", "orders", '"\\u0000"', code=1)
+    assert (
+        done.err == "Error: the message holds \\u0000 or half a surrogate pair, which Postgres cannot store\n"
+    )
 
 
 @pytest.mark.parametrize("headers", ["[]", "5", "{", "null"])

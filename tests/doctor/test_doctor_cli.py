@@ -100,7 +100,8 @@ def test_exit_codes(offline: Run, ill: Patient, queue: str | None, fail_on: str,
 
 def test_what_cannot_be_seen_can_fail_too(offline: Run, theirs: Patient) -> None:
     stranger = theirs.database.dsn_for(theirs.database.create_role())
-    assert " unseen:" in offline("doctor", "--dsn", stranger).out
+    said = offline("doctor", "--dsn", stranger).out
+    assert " unseen:" in said and "[]" not in said
     offline("doctor", "--fail-on", "unseen", "--dsn", stranger, code=1)
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 
 from pgqueue import Client
+from pgqueue.cli.main import main
 from tests.databases import Database
 from tests.sql.asking import Connection, do, rows, value
 from tests.worker.running import Process, until
@@ -120,16 +124,14 @@ def test_the_command_handles_one(db: Database, queues: Client, conn: Connection)
         ("nowhere", "does not name a worker: write MODULE:WORKER"),
         ("no_such_module:worker", "there is no module no_such_module"),
         ("tests.worker.programs.none:worker", "there is no module tests.worker.programs.none"),
-        ("json:dumps", "dumps in json is no Worker"),
-        ("json:nothing", "nothing in json is no Worker"),
+        ("json:dumps", "json has dumps, which is no Worker; its Workers: none"),
+        ("json:nothing", "json has no variable nothing; its Workers: none"),
+        (f"{SLOW}:wrker", "has no variable wrker; its Workers: worker"),
+        (f"{SLOW}:worker --queues ,", "--queues names no queue"),
     ],
 )
 def test_what_names_no_worker_is_refused_in_one_line(text: str, words: str) -> None:
-    from click.testing import CliRunner
-
-    from pgqueue.cli.main import main
-
-    result = CliRunner().invoke(main, ["worker", text])
+    result = CliRunner(env={"PGQUEUE_DSN": "postgresql:///x"}).invoke(main, ["worker", *text.split()])
     assert result.exit_code == 1
     assert words in result.stderr and len(result.stderr.splitlines()) == 1
 
@@ -145,19 +147,46 @@ def test_it_says_that_it_takes_messages_once_it_does(db: Database, queues: Clien
     assert 'queue "loop" does not exist' in printed and "takes messages" not in printed
 
 
+def run_module(text: str, folder: Path, patch: pytest.MonkeyPatch, *words: str) -> Result:
+    """`pgqueue worker` on a module of that text, in its folder and this process."""
+    number = len(list(folder.glob("jobs_*.py")))
+    (folder / f"jobs_{number}.py").write_text(text)
+    patch.chdir(folder)
+    patch.setattr("sys.path", ["", *sys.path])
+    patch.setattr(
+        "sys.modules", {name: one for name, one in sys.modules.items() if not name.startswith("jobs_")}
+    )
+    return CliRunner().invoke(main, ["worker", f"jobs_{number}:worker", *words])
+
+
 def test_a_fault_in_the_module_is_shown_from_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from click.testing import CliRunner
-
-    from pgqueue.cli.main import main
-
     """Without the frames of ours that lead to it."""
-    (tmp_path / "faulty_worker_module.py").write_text("import no_such_dependency\n")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.path", ["", *__import__("sys").path])
-    result = CliRunner().invoke(main, ["worker", "faulty_worker_module:worker"])
+    result = run_module("import no_such_dependency\n", tmp_path, monkeypatch)
     assert result.exit_code == 1
     lines = result.stderr.splitlines()
     assert lines[0] == "Traceback (most recent call last):"
-    assert "faulty_worker_module.py" in lines[1]
+    assert "jobs_0.py" in lines[1]
     assert "pgqueue" not in result.stderr and "importlib" not in result.stderr
     assert lines[-1] == "ModuleNotFoundError: No module named 'no_such_dependency'"
+
+
+def test_a_handler_that_makes_no_sense_is_told_with_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "from pgqueue import Worker\nworker = Worker()\n@worker.handler('x', vt=0)\ndef one(message):\n    pass\n"
+    result = run_module(text, tmp_path, monkeypatch)
+    assert result.exit_code == 1
+    assert re.fullmatch(r"Error: .*jobs_0\.py:3: .*vt.*\n", result.stderr)
+
+
+def test_the_server_of_the_command(
+    db: Database, queues: Client, conn: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("PGQUEUE_DSN", "DATABASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    text = "from pgqueue import Worker\nworker = Worker({})\n@worker.handler('loop')\ndef one(message):\n    pass\n"
+    queues.queue("loop").send(1)
+    refused = run_module(text.format("'postgresql:///x'"), tmp_path, monkeypatch, "--dsn", db.dsn)
+    assert "was given its server in Python" in refused.stderr
+    assert run_module(text.format(""), tmp_path, monkeypatch, "--until-empty", "--dsn", db.dsn).exit_code == 0
+    assert value(conn, "select count(*) from pgmq.a_loop") == 1
