@@ -7,11 +7,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from pgqueue.errors import BadMessage
 
-T = TypeVar("T")
+if TYPE_CHECKING:  # type checkers know the default of a type variable before Python does, in 3.13
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    T = TypeVarWithDefault("T", default=Any)
+    """The body of a message; Any where nothing is said, so that `message: Message` will do."""
+else:
+    T = TypeVar("T")
 B = TypeVar("B", covariant=True)
 
 COLUMNS = ("msg_id", "read_ct", "enqueued_at", "last_read_at", "vt", "message", "headers")

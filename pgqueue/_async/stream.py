@@ -6,18 +6,18 @@ from __future__ import annotations
 import logging
 from collections import deque
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic
 
 from pgqueue._async._compat import Bell
 from pgqueue._async.listen import Listener, channel_of, pause
 from pgqueue._async.message import AsyncMessage
 from pgqueue.errors import CannotConnect, Conflict, ConnectionLost, PgqueueError
+from pgqueue.model import T
 
 if TYPE_CHECKING:
     from pgqueue._async.queue import AsyncQueue
 
 log = logging.getLogger("pgqueue")
-T = TypeVar("T")
 
 
 class AsyncMessages(Generic[T]):

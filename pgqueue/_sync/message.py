@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from pgqueue.model import MessageRecord
+from pgqueue.model import MessageRecord, T
 from pgqueue.statements.moment import Seconds, When
 
 if TYPE_CHECKING:
     from pgqueue._sync.queue import Queue
-
-T = TypeVar("T")
 
 
 class Message(MessageRecord[T]):

@@ -18,12 +18,11 @@ from pgqueue._sync.message import Message
 from pgqueue._sync.stream import Messages
 from pgqueue.codec import Codec
 from pgqueue.errors import BadValue
-from pgqueue.model import MessageRecord, Metrics
+from pgqueue.model import MessageRecord, Metrics, T
 from pgqueue.statements.moment import When
 from pgqueue.statements.queue import QueueCalls, several
 from pgqueue.statements.statement import Statement
 
-T = TypeVar("T")
 R = TypeVar("R")
 
 

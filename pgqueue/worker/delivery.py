@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 from pgqueue._async.message import AsyncMessage
 from pgqueue._sync.message import Message
 from pgqueue.codec import json_loads
-from pgqueue.model import MessageRecord
+from pgqueue.model import MessageRecord, T
 from pgqueue.statements.leases import UNCOUNTED
 from pgqueue.statements.moment import Seconds
-
-T = TypeVar("T")
 
 
 def deliveries(message: MessageRecord[Any]) -> int:
