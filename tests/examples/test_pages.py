@@ -14,10 +14,7 @@ from types import ModuleType
 import psycopg
 import pytest
 
-from pgqueue import Client
-from pgqueue.testing.queue import CleanQueue
 from tests.databases import Database
-from tests.sql.asking import column
 from tools import docstring_lists, sql_reference
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -27,10 +24,10 @@ DONE_BEFORE = ("python3 -m venv ", "pip install ", "export PGQUEUE_DSN=")
 
 #: Pages on an empty database, and on one where pgqueue is installed.
 FROM_NOTHING = ["index.md"]
-INSTALLED = ["driver.md", "worker.md", "transactions.md", "sql.md"]
-#: Their commands need a server of their own, or a live pgmq: they have tests of their own.
-SHELL_IS_NOT_RUN = ["worker.md"]
+INSTALLED = ["driver.md", "transactions.md", "sql.md"]
+#: They have tests of their own.
 ELSEWHERE = {
+    "worker.md": "test_saved_blocks.py",
     "performance.md": "tests/bench",
     "migrate-from-pgmq.md": "tests/adopt",
     "doctor.md": "tests/doctor",
@@ -44,9 +41,9 @@ class Page:
         self.path = DOCS / name
         self.text = self.path.read_text(encoding="utf-8")
         self.dsn = dsn
-        self.module = ModuleType("page")
+        self.module = ModuleType("__main__")  # as if its reader had pasted it
         monkeypatch.setenv("PGQUEUE_DSN", dsn)
-        monkeypatch.setitem(sys.modules, "page", self.module)  # dataclasses look for it
+        monkeypatch.setitem(sys.modules, "__main__", self.module)  # dataclasses look for it
 
     def run(self) -> None:
         """Run all blocks."""
@@ -70,8 +67,6 @@ class Page:
             conn.execute(text.encode())
 
     def _sh(self, text: str, line: int) -> None:
-        if self.path.name in SHELL_IS_NOT_RUN:
-            return
         commands = [one for one in text.splitlines() if not one.startswith(DONE_BEFORE)]
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         done = subprocess.run(
@@ -93,23 +88,7 @@ def test_a_page_that_begins_with_nothing(
 
 @pytest.mark.parametrize("name", INSTALLED)
 def test_a_page(db: Database, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    page = Page(name, db.dsn, monkeypatch)
-    page.run()
-    if name == "worker.md":
-        assert column(db.connect(), "select order_id from invoice") == [18]
-        the_test_that_it_shows(page)
-
-
-def the_test_that_it_shows(page: Page) -> None:
-    with Client(page.dsn) as client:
-
-        def make_queue(name: str) -> CleanQueue:
-            client.create(name)
-            queue = CleanQueue(client, name, page.dsn)
-            queue.clear()
-            return queue
-
-        vars(page.module)["test_mail_is_tried_again"](make_queue)
+    Page(name, db.dsn, monkeypatch).run()
 
 
 #: What each of the roles of sql.md is there to do.
