@@ -119,7 +119,7 @@ class Client:
         """The result of a statement, in the transaction that is open, if one is. Raises a PgqueueError.
 
         A connection that was lost before the call is replaced where it can be. One that is lost during it
-        is InDoubt, and the call is not repeated, unless it changes nothing. A call that is a transaction of
+        is InDoubt, and the call is not repeated, unless that does no harm. A call that is a transaction of
         its own is tried three times before it raises Conflict.
         """
         line = self._held()
@@ -220,9 +220,13 @@ class Client:
     def create_partitioned(
         self, queue_name: str, partition_interval: str = "10000", retention_interval: str = "100000"
     ) -> None:
-        """Make a queue in partitions of so many messages ("10000") or of a time ("1 day"). Raises BadName.
+        """Make a queue in partitions of so many messages ("10000") or of a time ("1 day").
 
-        How many are made ahead, premake, can be given in SQL only.
+        retention_interval: in the same unit, what is kept, counted back from the newest message. maintain()
+            drops the partitions past it with all messages in them, read or not; those of the archive too.
+
+        How many are made ahead, premake, can be given in SQL only. Raises BadName; BadValue for what is
+        neither a number nor a time, or if the two differ in kind.
         """
         self.run(statements.create_partitioned(queue_name, partition_interval, retention_interval))
 
@@ -231,7 +235,11 @@ class Client:
     ) -> None:
         """Cut the archive of a queue into partitions; the old one stays beside it as a_NAME_old.
 
-        How many are made ahead, leading_partition, can be given in SQL only.
+        retention_interval: in the unit of partition_interval, what is kept, counted back from the newest
+            message; maintain() drops the partitions past it with all messages in them.
+
+        Nothing is done where there is no such archive, or it is partitioned already. How many are made ahead,
+        leading_partition, can be given in SQL only. Raises BadValue as create_partitioned does.
         """
         call = statements.convert_archive_partitioned(queue_name, partition_interval, retention_interval)
         self.run(call)
@@ -294,7 +302,11 @@ class Client:
         headers: Sequence[Any] | None = None,
         delay: When | None = None,
     ) -> list[RoutedId]:
-        """Send several messages to every queue that the routing key matches; gives where each one went."""
+        """Send several messages to every queue that the routing key matches; gives where each one went.
+
+        headers: one for each message
+        delay: seconds, a timedelta or a datetime with a time zone; none can be read before
+        """
         if not trace.active():
             call = statements.send_batch_topic(routing_key, messages, headers, delay, self.codec)
             return self.run(call)

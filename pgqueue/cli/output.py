@@ -29,11 +29,6 @@ def row(thing: Any, *without: str) -> dict[str, Any]:
     return {one.name: getattr(thing, one.name) for one in fields(thing) if one.name not in without}
 
 
-def count(number: int, what: str) -> str:
-    """1 message, 2 messages."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
 def say(text: str) -> None:
     """A line for people."""
     click.echo(printable(text))

@@ -6,10 +6,10 @@ import click
 
 from pgqueue.cli import server
 from pgqueue.cli.options import agreed, json_option, server_option
-from pgqueue.cli.output import count, print_details, print_json, row, say, show
+from pgqueue.cli.output import print_details, print_json, row, say, show
 from pgqueue.errors import NoSuchQueue
 from pgqueue.model import QueueInfo
-from pgqueue.names import lower
+from pgqueue.names import counted, lower
 
 
 @click.group()
@@ -77,7 +77,7 @@ def drop(name: str, yes: bool, dsn: str | None) -> None:
     """
     with server.client(dsn) as client:
         length = client.queue(name).metrics().queue_length
-        agreed(f"drop queue {name}, its {count(length, 'message')} and its archive?", yes)
+        agreed(f"drop queue {name}, its {counted(length, 'message')} and its archive?", yes)
         if not client.drop_queue(name):
             raise NoSuchQueue(f'queue "{name}" does not exist')
     say(f"queue {name} is dropped")
@@ -148,12 +148,12 @@ def purge(name: str, yes: bool, as_json: bool, dsn: str | None) -> None:
     """
     with server.client(dsn) as client:
         length = client.queue(name).metrics().queue_length
-        agreed(f"delete all messages of queue {name}, {count(length, 'message')}?", yes)
+        agreed(f"delete all messages of queue {name}, {counted(length, 'message')}?", yes)
         purged = client.queue(name).purge()
     if as_json:
         print_json([{"queue_name": name, "purged": purged}])
     else:
-        say(f"{count(purged, 'message')} deleted from {name}")
+        say(f"{counted(purged, 'message')} deleted from {name}")
 
 
 @queue.command()

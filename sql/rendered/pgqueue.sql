@@ -2084,6 +2084,14 @@ begin
                 )
             $ddl$, 'q_' || v_name);
         end if;
+        if pgqueue._has_table('a_', v_name) then
+            -- Ids go on after those that an earlier queue of the name left in its archive.
+            execute format(
+                'select setval(pg_get_serial_sequence(%L, ''msg_id''), max(msg_id)) from pgmq.%I having max(msg_id) > 0',
+                format('pgmq.%I', 'q_' || v_name),
+                'a_' || v_name
+            );
+        end if;
     end if;
     if not pgqueue._has_table('a_', v_name) then
         execute format($ddl$
@@ -2764,11 +2772,13 @@ as $$
 -- The indexes that every queue has.
 begin
     if not pgqueue._has_index(pgqueue._object_name('q_', p_name, '_ready_idx'), 'q_' || p_name) then
+        perform pgqueue._fire_triggers(p_name);
         execute pgqueue._filled($ddl$
             create index %27$I on pgmq.%1$I (msg_id) where isfinite(vt) and vt - enqueued_at < interval '1 second'
         $ddl$, p_name);
     end if;
     if not pgqueue._has_index(pgqueue._object_name('q_', p_name, '_waiting_idx'), 'q_' || p_name) then
+        perform pgqueue._fire_triggers(p_name);
         execute pgqueue._filled($ddl$
             create index %28$I on pgmq.%1$I (vt) where (not isfinite(vt) or vt - enqueued_at >= interval '1 second')
         $ddl$, p_name);
@@ -3926,9 +3936,11 @@ create or replace function pgmq.metrics_all()
 returns setof pgmq.metrics_result
 language plpgsql volatile
 as $$
--- Leaves out queues whose count might run their owner's code with the caller's rights: a view in the place of the table, row
--- policies, columns of the owner's own types. On a standby also unlogged queues, which nobody can read there.
+-- Leaves out queues whose count might run their owner's code with the caller's rights, unless that is the owner of pgmq, who
+-- could do so anyway: a view in the place of the table, row policies, columns of the owner's own types. On a standby also
+-- unlogged queues, which nobody can read there.
 declare
+    v_owner oid := (select n.nspowner from pg_catalog.pg_namespace n where n.nspname = 'pgmq');
     v_queue record;
 begin
     for v_queue in
@@ -3945,7 +3957,7 @@ begin
             on a.relname = 'a_' || lower(m.queue_name) and a.relnamespace = 'pgmq'::regnamespace
         left join pg_catalog.pg_partitioned_table ap on ap.partrelid = a.oid
         where c.relkind in ('r', 'p')
-            and not row_security_active(c.oid)
+            and (not row_security_active(c.oid) or c.relowner = v_owner)
             and not (c.relpersistence = 'u' and pg_is_in_recovery())
             and 2 = (
                 select count(*)

@@ -15,6 +15,7 @@ from tests.databases import Database
 from tests.examples.test_pages import BLOCK, DOCS
 from tests.sql.asking import column
 
+PGQUEUE = str(Path(sys.executable).parent / "pgqueue")
 IDS = "select last_value from pgmq.q_{}_msg_id_seq"
 
 
@@ -58,7 +59,7 @@ def test_the_file_of_the_page(shop: Path, db: Database) -> None:
         conn.execute(statement.encode())
 
     for options in (["--until-empty"], ["--queues", "orders", "--concurrency", "4", "--until-empty"]):
-        run(shop, db, "-m", "pgqueue", "worker", "shop.jobs:worker", *options)
+        run(shop, db, PGQUEUE, "worker", "shop.jobs:worker", *options)
     for queue, sent in (("orders", 1), ("mail", 4), ("paid", 1)):
         assert column(conn, IDS.format(queue)) == [sent], "importing it sends nothing"
 
@@ -75,7 +76,7 @@ def test_each_first_block_is_a_program(tmp_path: Path, db: Database) -> None:
     ):
         (tmp_path / f"program{number}.py").write_text(text)
         assert run(tmp_path, db, f"program{number}.py")
-    run(tmp_path, db, "-m", "pgqueue", "worker", "program0:worker", "--until-empty")
+    run(tmp_path, db, PGQUEUE, "worker", "program0:worker", "--until-empty")
     assert column(db.connect(), IDS.format("tasks")) == [2], "importing it sends nothing"
 
 

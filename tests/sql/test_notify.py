@@ -225,3 +225,14 @@ def test_disabling_meets_nobody_half_way(house: Database, conn: Connection) -> N
     for session in (sender, other, observer):
         session.close()
     assert rows(conn, "select 1 from pgmq.list_notify_insert_throttles() where queue_name = 'parts'") == []
+
+
+def test_a_table_made_by_hand_becomes_a_queue_in_the_transaction_that_has_sent_to_it(
+    conn: Connection,
+) -> None:
+    """Postgres builds no index while the notify trigger of a message waits for the commit."""
+    do(conn, "create table pgmq.q_hand (like pgmq.q_q including defaults including identity)")
+    do(conn, "insert into pgmq.meta values ('hand', false, false); select pgmq.enable_notify_insert('hand')")
+    with conn.transaction():
+        do(conn, "select pgmq.send('hand', '1'), pgmq.create('hand')")
+    assert value(conn, "select msg_id from pgmq.read('hand', 30, 1)") == 1

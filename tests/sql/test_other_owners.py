@@ -240,6 +240,17 @@ BAITS = {
 }
 
 
+def test_counting_all_queues_under_a_policy_of_the_owner_of_pgmq(conn: Connection, maker: Connection) -> None:
+    """Whoever may run the functions runs that owner's code anyway."""
+    do(conn, "select pgmq.create('seen'), pgmq.send('seen', '1'), pgmq.send('seen', '2')")
+    do(conn, "alter table pgmq.q_seen enable row level security")
+    do(conn, "create policy a_few on pgmq.q_seen using (message = '1')")
+    do(conn, f"grant select on pgmq.q_seen, pgmq.q_seen_msg_id_seq to {maker.info.user}")
+    counted = "select queue_name, queue_length from pgmq.metrics_all()"
+    assert rows(conn, counted) == [("seen", 2)]
+    assert rows(maker, counted) == [("seen", 1)]
+
+
 @pytest.mark.parametrize("bait", BAITS)
 def test_counting_all_queues_runs_no_code_of_their_owners(
     conn: Connection, maker: Connection, bait: str

@@ -76,6 +76,7 @@ def test_archives_can_be_kept(db: Database, conn: Connection, session: Connectio
     assert migrate.status(session).kind == "absent"
     migrate.install(session)
     do(conn, "select pgmq.create('orders'), pgmq.send('orders', '1') from generate_series(1, 60)")
+    assert value(conn, "select min(msg_id) from pgmq.q_orders") == 50, "after those of the archive"
     assert value(conn, "select pgmq.archive('orders', 60)") is True
     assert column(conn, "select msg_id from pgmq.a_orders order by 1") == [7, 49, 60]
     assert migrate.uninstall(session, keep_archives=True) == 1
