@@ -89,6 +89,8 @@ generate: $(VENV)/.dev  ## write every generated file anew
 
 clean:  ## what the other targets left in the clone, environments and engines too
 	@if [ -x $(BIN)/pgqueue ] && [ -d .demo ]; then $(BIN)/pgqueue embedded stop --folder .demo || true; fi
+	@if [ -n "$$(find /proc -maxdepth 2 -name exe -lname '$(CURDIR)/$(VENV)/*/postgres' 2>/dev/null)" ]; then \
+	    echo "a private Postgres runs from $(VENV), which this would remove: pgqueue embedded stop" >&2; exit 1; fi
 	rm -rf $(VENV) .venv-* .demo .engines dist build node_modules \
 	    .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -47,6 +47,8 @@ def from_server(error: BaseException) -> PgqueueError:
     kind, message = _kind(sqlstate, said)
     if kind is BadMessage and (detail := getattr(diag, "message_detail", None)):
         message = f"{said}: {detail}"  # which character it is that Postgres cannot store
+    if kind is NotAllowed:
+        message = _with_remedy(said)
     return kind(message, sqlstate=sqlstate)
 
 
@@ -62,6 +64,14 @@ def _kind(sqlstate: str, said: str) -> tuple[type[PgqueueError], str | None]:
         return BadMessage, said
     exact = _BY_SQLSTATE.get(sqlstate) or _BY_CLASS.get(sqlstate[:2], Refused)
     return exact, f"{ConnectionLost.__doc__} ({said})" if exact is ConnectionLost else said
+
+
+def _with_remedy(said: str) -> str:
+    if said.startswith("permission denied for database"):
+        return f"{said}: to install, a role needs CREATE on it"
+    if re.match("permission denied for (schema|table|sequence|function)", said):
+        return f"{said}: `pgqueue doctor`, run by this role, shows the grants that it lacks"
+    return said
 
 
 def _missing_relation(said: str) -> tuple[type[PgqueueError], str | None]:

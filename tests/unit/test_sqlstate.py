@@ -91,6 +91,15 @@ def test_what_the_server_said_is_kept_on_one_line() -> None:
     assert str(from_server(server_error("42501", "permission\n denied"))) == "permission denied"
 
 
+def test_missing_rights_have_a_remedy() -> None:
+    for what, remedy in (
+        ("database app", "needs CREATE"),
+        ("table q_orders", "pgqueue doctor"),
+        ("large object 5", ""),
+    ):
+        assert remedy in str(from_server(server_error("42501", f"permission denied for {what}")))
+
+
 def test_the_advice_to_adopt_makes_a_foreign_installation() -> None:
     ours = from_server(server_error("42710", "the extension pgmq is installed", "Run: pgqueue adopt"))
     assert type(ours) is errors.ForeignInstallation
