@@ -375,7 +375,8 @@ DIFFERENCES: tuple[Difference, ...] = (
     ),
     Difference(
         "notify: told at commit",
-        "whether listeners are told is decided at commit, so that senders never wait for one another",
+        "whether listeners are told is decided at commit, so that senders never wait for one another; until then"
+        " the transaction that has sent cannot truncate or alter the queue's table",
         told_at_commit,
     ),
     Difference(
