@@ -2835,14 +2835,14 @@ begin
             pg_sequence_last_value(%25$L::regclass) as walk
     ) f
     left join pgmq.%1$I on false;
-    if v_from is not null and v_since <= v_ts and not (
-        select vt
-        from pgmq.%1$I
-        where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= v_since and vt <= v_ts
-        order by vt
-        limit 1
-    ) is null then
-        v_from := null;
+    if v_from is not null and v_since <= v_ts then
+        v_from := case when (
+            select vt
+            from pgmq.%1$I
+            where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= v_since and vt <= v_ts
+            order by vt
+            limit 1
+        ) is null then v_from end;
     end if;
     loop
         v_left := $2 - v_count;
@@ -3103,14 +3103,14 @@ and m.read_ct = ($4)[array_position($3, m.msg_id)];
             pg_sequence_last_value(%25$L::regclass) as walk
     ) f
     left join pgmq.%1$I on false;
-    if v_from is not null and v_since <= v_ts and not (
-        select vt
-        from pgmq.%1$I
-        where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= v_since and vt <= v_ts
-        order by vt
-        limit 1
-    ) is null then
-        v_from := null;
+    if v_from is not null and v_since <= v_ts then
+        v_from := case when (
+            select vt
+            from pgmq.%1$I
+            where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= v_since and vt <= v_ts
+            order by vt
+            limit 1
+        ) is null then v_from end;
     end if;
     loop
         v_left := $2 - v_count;
@@ -3308,14 +3308,14 @@ begin
             pg_sequence_last_value(%25$L::regclass) as walk
     ) f
     left join pgmq.%1$I on false;
-    if v_from is not null and v_since <= v_ts and not (
-        select vt
-        from pgmq.%1$I
-        where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= v_since and vt <= v_ts
-        order by vt
-        limit 1
-    ) is null then
-        v_from := null;
+    if v_from is not null and v_since <= v_ts then
+        v_from := case when (
+            select vt
+            from pgmq.%1$I
+            where (not isfinite(vt) or vt - enqueued_at >= interval '1 second') and vt >= v_since and vt <= v_ts
+            order by vt
+            limit 1
+        ) is null then v_from end;
     end if;
     loop
         v_left := $1 - v_count;

@@ -117,6 +117,28 @@ def test_a_reader_opens_the_partitions_near_the_floor_alone(conn: Connection, re
 
 
 @pytest.mark.parametrize("reader", READERS)
+def test_a_reader_asks_once_for_the_floor_and_once_for_messages(
+    house: Database, conn: Connection, reader: str
+) -> None:
+    """Whatever else it asks of the table opens each of a hundred partitions, if only to begin."""
+    do(conn, "select pgmq.create_partitioned('p', '1000', '1000000', 100)")
+    do(conn, "insert into pgmq.q_p (vt, message) select now(), '{}' from generate_series(1, 100000)")
+    schema = "pgqueue" if reader.startswith("fetch") else "pgmq"
+    statements: list[str] = []
+    with house.connect(user=house.superuser) as observer:
+        do(observer, "load 'auto_explain'; set auto_explain.log_min_duration = 0")
+        do(observer, "set auto_explain.log_nested_statements = on; set auto_explain.log_level = notice")
+        observer.add_notice_handler(lambda note: statements.append(note.message_primary or ""))
+        seen = []
+        for _ in range(9):
+            statements.clear()
+            do(observer, f"select from {schema}.{reader}")
+            seen.append(sum("q_p" in one for one in statements))
+    print(*statements, sep="\n\n")
+    assert min(seen) == (3 if schema == "pgqueue" else 2), "of fetch, one is for what is done"
+
+
+@pytest.mark.parametrize("reader", READERS)
 def test_all_that_lies_near_the_floor_is_held(house: Database, conn: Connection, reader: str) -> None:
     """Then the reader looks everywhere; and there again once it is free."""
     schema = "pgqueue" if reader.startswith("fetch") else "pgmq"
