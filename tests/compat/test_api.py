@@ -228,7 +228,7 @@ def test_a_poll_returns_at_once_what_is_there(q: Api, function: str) -> None:
     q.run("select pgmq.send('q', '1')")
     began = time.monotonic()
     assert q.column(f"select msg_id from pgmq.{function}('q', 60, 5)") == [1]
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 4
 
 
 @pytest.mark.parametrize("function", POLLS)

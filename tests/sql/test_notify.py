@@ -44,7 +44,7 @@ def test_a_commit_wakes_and_a_rollback_does_not(
     sender.commit()
     start = time.monotonic()
     assert heard(listener, 10, 1) == ["pgmq.q_q.INSERT"]
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < 8
 
 
 def test_the_throttle_lets_the_first_through_and_few_after(conn: Connection, listener: Connection) -> None:
