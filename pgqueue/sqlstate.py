@@ -67,6 +67,7 @@ def _kind(sqlstate: str, said: str) -> tuple[type[PgqueueError], str | None]:
 
 
 def _with_remedy(said: str) -> str:
+    """What was denied, and what shows or gives the right to it."""
     if said.startswith("permission denied for database"):
         return f"{said}: to install, a role needs CREATE on it"
     if re.match("permission denied for (schema|table|sequence|function)", said):
