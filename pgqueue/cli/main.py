@@ -97,7 +97,8 @@ def _failures() -> Iterator[None]:
     except OSError as error:
         named = f"{error.filename}: " if error.filename else ""
         try:
-            sys.stdout.flush()
+            if sys.stdout is not None:
+                sys.stdout.flush()
         except OSError:
             _discard_output()
         raise Failure(f"{named}{error.strerror or error}") from error

@@ -88,10 +88,11 @@ def _show_fault(error: Exception) -> NoReturn:
 
 def _place(error: Exception) -> str:
     """The last line outside this package that led to an error."""
-    ours = (str(Path(__file__).parent.parent), "<")  # what dataclasses generate is in <string>
+    ours = (f"{Path(__file__).parent.parent}{os.sep}", "<")  # what dataclasses generate is in <string>
     frames = traceback.extract_tb(error.__traceback__)
-    file, line = [(one.filename, one.lineno) for one in frames if not one.filename.startswith(ours)][-1]
-    return f"{file}:{line}"
+    users = [one for one in frames if not one.filename.startswith(ours)]
+    last = (users or frames)[-1]
+    return f"{last.filename}:{last.lineno}"
 
 
 def _is_ours(file: str) -> bool:

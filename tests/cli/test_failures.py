@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from pgqueue.cli.main import Failure, _failures
 from tests.cli.conftest import Run, Shell
 from tests.databases import Database
 
@@ -207,6 +208,12 @@ def test_closed_streams(run: Run, shell: Shell) -> None:
     assert shell("pgqueue send orders - <&-").err == "Error: standard input is closed\n"
     assert shell("pgqueue delete orders - <&-").err == "Error: standard input is closed\n"
     assert shell("pgqueue queue drop orders <&-").code == 1
+
+
+def test_a_failure_where_there_is_no_output_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout", None)
+    with pytest.raises(Failure, match=r"orders\.json: No such file"), _failures():
+        raise FileNotFoundError(2, "No such file or directory", "orders.json")
 
 
 def test_words_that_are_not_utf8(run: Run, shell: Shell) -> None:

@@ -179,6 +179,16 @@ def test_a_handler_that_makes_no_sense_is_told_with_its_line(
     assert re.fullmatch(r"Error: .*jobs_0\.py:3: .*vt.*\n", result.stderr)
 
 
+def test_a_module_beside_the_package_is_not_taken_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of which it has the name, and more."""
+    monkeypatch.setattr("pgqueue.cli.worker.__file__", str(tmp_path / "jobs" / "cli" / "worker.py"))
+    text = "from pgqueue.errors import Refused\n\nraise Refused('not today')\n"
+    result = run_module(text, tmp_path, monkeypatch)
+    assert re.fullmatch(r"Error: .*jobs_0\.py:3: not today\n", result.stderr)
+
+
 def test_the_server_of_the_command(
     db: Database, queues: Client, conn: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
